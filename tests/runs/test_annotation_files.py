@@ -16,10 +16,10 @@ from kspr.runs.draws import draw_checks
 from kspr.runs.export import export_run
 from kspr.runs.run import load_run
 from kspr.runs.verify import verify_run
+from kspr.sources.joining import open_label_file
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.json_tables import CONTROL
-from kspr.sources.readers.label_files import open_label_file
 from tests.runs.tables import N
 from tests.runs.test_image_files import image, write_photos
 

@@ -10,7 +10,7 @@ import pytest
 
 from kspr.runs.export import export_run
 from kspr.runs.verify import verify_run
-from kspr.sources.readers.label_files import open_label_file
+from kspr.sources.joining import open_label_file
 from tests.runs.tables import N
 from tests.runs.test_annotation_files import annotated, photos, texts  # noqa: F401 - fixtures
 

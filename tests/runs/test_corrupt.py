@@ -5,8 +5,8 @@ import pytest
 
 from kspr.errors import InputError
 from kspr.runs.corrupt import Noise, write_noisy_labels
+from kspr.sources.joining import read_label_file
 from kspr.sources.options import AS_FOUND
-from kspr.sources.readers.label_files import read_label_file
 
 NOISE = Noise("symmetric", 0.25, seed=3)
 

@@ -117,7 +117,7 @@ def test_lines_about_other_rows_are_counted(source, tmp_path):
     ("rows", "complaint"),
     [
         (["p1,a", "p2,b"], r"no label for 2 rows of .*x.csv: 'p3', 'p4'\. Add them"),
-        (["p1,a", "p1,b", "p2,b", "p3,a", "p4,c"], r"Column 'id' of .* has the id 'p1' more than"),
+        (["p1,a", "p1,b", "p2,b", "p3,a", "p4,c"], r"Column 'id' of .* has 'p1' more than"),
         (["q1,a", "q2,b", "q3,a", "q4,c"], r"Column 'id' of .* has none of the ids of .*'p1'"),
     ],
 )

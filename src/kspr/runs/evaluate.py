@@ -15,7 +15,6 @@ from kspr.selectors import Selection
 from kspr.sources.joining import join_label_file
 from kspr.sources.opening import open_source
 from kspr.sources.readers.file_checks import listed
-from kspr.sources.readers.label_files import open_label_file
 
 __all__ = ["ClassEvaluation", "Evaluation", "Truth", "evaluate", "evaluate_run", "true_labels"]
 
@@ -110,13 +109,13 @@ def true_labels(run: Run, truth: str | None) -> Truth:
 
 def _from_file(run: Run, path: Path) -> Truth:
     count = run.origin.n_rows
-    file = open_label_file(path, "truth", count=count, id_column=run.origin.options.get("id"))
     # A file without ids has a line for each row of the source; the run may have left some out.
     row_id = np.arange(count).astype(np.str_)
     if run.rows.named:
         row_id = row_id.astype(np.result_type(row_id, run.row_id))
         row_id[run.row] = run.row_id
-    joined = join_label_file(file, row_id, run.rows.named, run.origin.source)
+    id_column = run.origin.options.get("id")
+    joined = join_label_file(path, "truth", row_id, run.rows.named, run.origin.source, id_column)
     known = np.flatnonzero(~np.isin(run.row, joined.missing))
     missing = np.setdiff1d(np.arange(len(run.rows)), known)
     notes = list(joined.notes)

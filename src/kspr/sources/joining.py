@@ -1,35 +1,178 @@
-"""Labels in a file, joined to the rows that they are about: by id, else by order.
+"""Files of labels, joined to the rows that they are about: by id, else by order.
 
 One label for each row, or the labels of several annotators: a column for each of them, or one line
 per label.
 """
 
 import hashlib
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kspr.errors import InputError
+from kspr.sources.formats import LABEL_FORMATS, format_of, some_suffixes
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers.file_checks import listed, no_such
+from kspr.sources.readers.csv_tables import first_line, open_lines
+from kspr.sources.readers.file_checks import (
+    PlainText,
+    check_exists,
+    check_file,
+    listed,
+    no_such,
+    plain_text,
+)
 from kspr.sources.readers.items import IMAGE_SUFFIXES
-from kspr.sources.readers.label_files import LabelFile, id_fields, open_label_file
-from kspr.sources.readers.labels import class_names, identifiers, labels_with_gaps
-from kspr.sources.readers.roles import choose_label
-from kspr.sources.readers.table import Table
+from kspr.sources.readers.labels import (
+    class_names,
+    group_names,
+    identifiers,
+    labels_with_gaps,
+    no_label_in,
+)
+from kspr.sources.readers.numpy_files import open_npy
+from kspr.sources.readers.roles import (
+    ID_NAMES,
+    LABEL_NAMES,
+    PATH_NAMES,
+    TRUTH_NAMES,
+    choose_label,
+    is_text,
+    usual_field,
+)
+from kspr.sources.readers.table import Field, Table
 from kspr.sources.readers.tables import open_table_file
 from kspr.sources.records import Records
 
 __all__ = [
+    "JoinedLabels",
     "VoteColumns",
     "join_label_file",
     "long_table",
+    "open_label_file",
     "places_of",
+    "read_label_file",
     "read_vote_columns",
     "with_label_file",
 ]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelFile:
+    """A file of labels, one per line or row."""
+
+    path: Path
+    label: np.ndarray
+    ids: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Columns that may identify the rows, as text, by their names."""
+    empty: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Positions whose entry in `label` has no meaning: the file has no label there."""
+    where: str = ""
+    """Name of the file, or of its column of labels, in errors."""
+    groups: np.ndarray | None = None
+    """Which rows belong together, as text, where a column of them was asked for and is there."""
+
+
+def open_label_file(
+    path: Path,
+    role: Literal["label", "truth"] = "label",
+    column: str | None = None,
+    count: int | None = None,
+    id_column: str | None = None,
+    groups: str | None = None,
+) -> LabelFile:
+    """Return the labels in `path`, and what identifies their rows.
+
+    Without `column`, a table's column of labels is told by its name; for the role ``"truth"``,
+    names such as ``truth`` and ``true_label`` go before those of labels. One column needs no name.
+    `count` is the number of rows that are expected; it tells whether a first line is a header.
+    `id_column` is the name that ids have in the source; it may be any name. `groups` names the
+    column that says which rows belong together, if the file has one.
+    """
+    check_exists(path)
+    known = format_of(path)
+    if known is None or not known.has_labels:
+        check_file(path, "a file of labels", b"PK\x03\x04")
+        raise InputError(f"{path} is no file of labels: use {some_suffixes(LABEL_FORMATS)}.")
+    if known.name == "npy":
+        label, empty = labels_with_gaps(open_npy(path), str(path))
+        return LabelFile(path, label, {}, empty, str(path))
+    if known.name == "txt" or (known.name == "csv" and column is None):
+        text = plain_text(path, "a file of labels")
+        if known.name == "txt" or not any(mark in first_line(text) for mark in ",;\t"):
+            lines = _lines(text)
+            # One column may have no header; a table always has one.
+            header = known.name == "csv" and _is_header(lines, count)
+            label, empty = labels_with_gaps(lines[header:], str(path), untyped=True)
+            return LabelFile(path, label, {}, empty, str(path))
+    table = open_table_file(path)
+    if table is None:
+        raise InputError(f"{path} is not a table of labels.")
+    labels = _from_table(table, column, role, path, id_column)
+    if groups is None or groups not in table.fields:
+        return labels
+    (names,) = table.read([table.fields[groups]])
+    return replace(labels, groups=group_names(names, f"Column {groups!r} of {path}"))
+
+
+def read_label_file(
+    path: Path, role: Literal["label", "truth"] = "label", column: str | None = None
+) -> np.ndarray:
+    """Return all labels in `path`, one per row, as `open_label_file` finds them."""
+    file = open_label_file(path, role, column)
+    if file.empty.size:
+        raise InputError(no_label_in(file.empty, file.where))
+    return file.label
+
+
+def _is_header(lines: pa.ChunkedArray, count: int | None) -> bool:
+    """Return whether the first line is a header: by the number of rows, else by its text."""
+    if count is not None and len(lines) in (count, count + 1):
+        return len(lines) == count + 1
+    return str(lines[0]).strip().casefold() in (*LABEL_NAMES, *TRUTH_NAMES)
+
+
+def _from_table(
+    table: Table, column: str | None, role: str, path: Path, id_column: str | None
+) -> LabelFile:
+    names = class_names(table.metadata)
+    chosen = usual_field(table.fields, TRUTH_NAMES) if role == "truth" and column is None else None
+    chosen = chosen or choose_label(table.fields, column, str(path), names)
+    if chosen is None and len(table.fields) == 1:
+        chosen = next(iter(table.fields.values()))
+    if chosen is None:
+        raise InputError(
+            f"{path} has no column that is named like labels, only {listed(table.fields)}. Say "
+            "which with --label."
+        )
+    fields = [chosen, *(f for f in id_fields(table, id_column) if f.name != chosen.name)]
+    columns = dict(zip((f.name for f in fields), table.read(fields), strict=True))
+    labels = columns.pop(chosen.name)
+    what = f"Label column {chosen.name!r} of {path}"
+    label, empty = labels_with_gaps(labels, what, names.get(chosen.name), table.untyped)
+    # A column with gaps identifies nothing.
+    ids = {name: identifiers(c, name) for name, c in columns.items() if not c.null_count}
+    return LabelFile(path, label, ids, empty, what)
+
+
+def id_fields(table: Table, id_column: str | None) -> list[Field]:
+    """Return the columns that may identify rows, the likeliest first."""
+    order = (*(() if id_column is None else (id_column.casefold(),)), *ID_NAMES, *PATH_NAMES)
+    fields = [f for f in table.fields.values() if f.name.casefold() in order]
+    fields = [f for f in fields if is_text(f.type) or pa.types.is_integer(f.type) or table.untyped]
+    return sorted(fields, key=lambda f: order.index(f.name.casefold()))
+
+
+def _lines(text: PlainText) -> pa.ChunkedArray:
+    """Return the lines of a text file; empty ones at its end are none."""
+    table = open_lines(text)
+    (lines,) = table.read(list(table.fields.values()))
+    filled = pc.indices_nonzero(pc.binary_length(lines))
+    return lines[: filled[-1].as_py() + 1] if len(filled) else lines[:1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +203,8 @@ def with_label_file(records: Records, options: ReadOptions) -> Records:
     """Return `records` with the labels of the file ``options.labels``."""
     assert options.labels is not None  # noqa: S101 - callers ask before
     groups = options.groups if records.groups is None else None
-    file = open_label_file(options.labels, "label", options.label, len(records), options.id, groups)
-    joined = join_label_file(file, records.row_id, records.named, records.source)
+    about = (records.row_id, records.named, records.source)
+    joined = join_label_file(options.labels, "label", *about, options.id, options.label, groups)
     labelled = replace(records, label=joined.label, notes=(*records.notes, *joined.notes))
     if joined.groups is not None:
         labelled = replace(labelled, groups=joined.groups)
@@ -69,20 +212,29 @@ def with_label_file(records: Records, options: ReadOptions) -> Records:
         return replace(labelled, no_labels=None, unlabelled=None)
     few = listed(records.row_id[joined.missing].tolist(), 5)
     reason = (
-        f"{file.path} has no label for {_count(joined.missing.size)} of {records.source}: {few}. "
-        "Add them, or leave these rows out with --missing drop."
+        f"{options.labels} has no label for {_count(joined.missing.size)} of {records.source}: "
+        f"{few}. Add them, or leave these rows out with --missing drop."
     )
     return replace(labelled, no_labels=reason, unlabelled=joined.missing)
 
 
 def join_label_file(
-    file: LabelFile, row_id: np.ndarray, named: bool, source: Path | str
+    path: Path,
+    role: Literal["label", "truth"],
+    row_id: np.ndarray,
+    named: bool,
+    source: Path | str,
+    id_column: str | None = None,
+    column: str | None = None,
+    groups: str | None = None,
 ) -> JoinedLabels:
-    """Return the labels of `file` in the order of the rows of `source`, joined by their ids.
+    """Return the labels of a file in the order of the rows of `source`, joined by their ids.
 
     Rows whose ids are mere numbers (not `named`) are joined by them if the file has such a column.
-    Where one of the two has no ids, the order of the rows counts, and a note says so.
+    Where one of the two has no ids, the order of the rows counts, and a note says so. The other
+    arguments are as for `open_label_file`.
     """
+    file = open_label_file(path, role, column, len(row_id), id_column, groups)
     known = _known(file, row_id, named)
     if not known and named:
         # FiftyOne, among others, names images without the suffixes of their files.
@@ -94,14 +246,22 @@ def join_label_file(
     if not known:
         return _by_order(file, row_id, named, source)
     # Of several columns that could be ids, the one that knows most of the rows.
-    column = max(known, key=lambda name: int(known[name].sum()))
-    _check_once(file, column, known[column])
-    place = places_of(row_id, file.ids[column])
-    unused = int((~known[column]).sum())
-    notes = (f"{_count(unused)} of {file.path} are about no row of {source}.",) if unused else ()
-    missing = (place < 0) | np.isin(place, file.empty)
-    groups = None if file.groups is None else file.groups[place]
-    return JoinedLabels(file.label[place], np.flatnonzero(missing), notes, groups)
+    name = max(known, key=lambda column: int(known[column].sum()))
+    distinct, count = np.unique(file.ids[name][known[name]], return_counts=True)
+    if (count > 1).any():
+        twice = listed(distinct[count > 1].tolist(), 5)
+        raise InputError(
+            f"Column {name!r} of {path} has {twice} more than once. Keep one line for each id."
+        )
+    place = places_of(row_id, file.ids[name])
+    missing = np.flatnonzero((place < 0) | np.isin(place, file.empty))
+    notes = _unused(int((~known[name]).sum()), "row", path, source)
+    of_rows = None if file.groups is None else file.groups[place]
+    return JoinedLabels(file.label[place], missing, notes, of_rows)
+
+
+def _unused(count: int, what: str, path: Path, source: Path | str) -> tuple[str, ...]:
+    return (f"{_count(count, what)} of {path} are about no row of {source}.",) if count else ()
 
 
 def _known(file: LabelFile, row_id: np.ndarray, named: bool) -> dict[str, np.ndarray]:
@@ -121,19 +281,23 @@ def _without_suffixes(row_id: np.ndarray) -> np.ndarray:
     return np.array(bare if len(set(bare)) == len(bare) else names, dtype=object)
 
 
-def _check_once(file: LabelFile, column: str, known: np.ndarray) -> None:
-    """Raise if the file has two labels for one row."""
-    distinct, count = np.unique(file.ids[column][known], return_counts=True)
-    twice = distinct[count > 1]
-    if twice.size:
-        ids = f"the id{'s' * (len(twice) > 1)} {listed(twice.tolist(), 5)}"
-        raise InputError(
-            f"Column {column!r} of {file.path} has {ids} more than once. Keep one line for each."
-        )
-
-
 def _by_order(file: LabelFile, row_id: np.ndarray, named: bool, source: Path | str) -> JoinedLabels:
-    _check_in_order(file, row_id, named, source)
+    """Return the labels in their order; raise if ids of the file show that it is another one."""
+    for column, ids in file.ids.items():
+        if _is_counter(ids):
+            continue
+        if named:
+            raise InputError(
+                f"Column {column!r} of {file.path} has none of the ids of {source}, such as "
+                f"{str(row_id[0])!r}. Correct the ids, or leave the column out to join by order."
+            )
+        whole = ids.dtype.kind == "U" and np.char.isdecimal(ids).all()
+        if whole and (np.diff(ids.astype(np.float64)) < 0).any():
+            raise InputError(
+                f"Column {column!r} of {file.path} is not in ascending order, and {source} has no "
+                "ids to join it by. Sort the file in the order of the source, or name the ids of "
+                "the source with --id."
+            )
     if len(file.label) != len(row_id):
         raise InputError(
             f"{source} has {len(row_id)} rows but {file.path} has {len(file.label)} labels."
@@ -143,28 +307,6 @@ def _by_order(file: LabelFile, row_id: np.ndarray, named: bool, source: Path | s
     who = f"{source} has no ids" if file.ids and not named else who
     note = f"The labels of {file.path} were given to the rows of {source} in their order: {who}."
     return JoinedLabels(file.label, file.empty, (note,), file.groups)
-
-
-def _check_in_order(file: LabelFile, row_id: np.ndarray, named: bool, source: Path | str) -> None:
-    """Raise if the ids of the file show that the order of its rows is another one."""
-    for column, ids in file.ids.items():
-        if _is_counter(ids):
-            continue
-        if named:
-            raise InputError(
-                f"Column {column!r} of {file.path} has none of the ids of {source}, such as "
-                f"{str(row_id[0])!r}. Correct the ids, or leave the column out to join by order."
-            )
-        if (
-            ids.dtype.kind == "U"
-            and np.char.isdecimal(ids).all()
-            and (np.diff(ids.astype(np.float64)) < 0).any()
-        ):
-            raise InputError(
-                f"Column {column!r} of {file.path} is not in ascending order, and {source} has no "
-                "ids to join it by. Sort the file in the order of the source, or name the ids of "
-                "the source with --id."
-            )
 
 
 def _is_counter(ids: np.ndarray) -> bool:
@@ -222,22 +364,18 @@ def _wide(records: Records, options: ReadOptions) -> VoteColumns:
             f"{records.source} has no columns. Put the labels into a table with one line per "
             "label, and name it with --labels and its column of people with --annotators."
         )
-    fields = [table.fields[name] for name in chosen]
-    columns, names = table.read(fields), class_names(table.metadata)
+    columns = table.read([table.fields[name] for name in chosen])
+    names, what = class_names(table.metadata), f"Columns {listed(chosen)} of {records.source}"
     if table.untyped:
         # All cells together: numbers in one column are texts if another column has texts.
-        chunks = [chunk for column in columns for chunk in column.chunks]
-        what = f"Columns {listed(f.name for f in fields)} of {records.source}"
-        label, empty = labels_with_gaps(pa.chunked_array(chunks), what, untyped=True)
+        columns = [pa.chunked_array([chunk for column in columns for chunk in column.chunks])]
+    parts = []
+    for number, column in enumerate(columns):
+        known = None if table.untyped else names.get(chosen[number])
+        label, empty = labels_with_gaps(column, what, known, table.untyped)
         given = np.delete(np.arange(len(label)), empty)
         person, row = np.divmod(given, len(records))
-        return VoteColumns(row, np.array(chosen)[person], label[given])
-    parts = []
-    for field, values in zip(fields, columns, strict=True):
-        what = f"Column {field.name!r} of {records.source}"
-        label, empty = labels_with_gaps(values, what, names.get(field.name))
-        row = np.delete(np.arange(len(label)), empty)
-        parts.append((row, np.full(len(row), field.name), label[row]))
+        parts.append((row, np.array(chosen)[number + person], label[given]))
     row, who, label = (np.concatenate(part) for part in zip(*parts, strict=True))
     return VoteColumns(row, who, label)
 
@@ -254,24 +392,15 @@ def _long(table: Table, path: Path, records: Records, options: ReadOptions) -> V
         )
     people = table.fields[str(options.annotators)]
     labels, who, *keys = table.read([label_field, people, *ids])
-    place = max(
-        (
-            places_of(identifiers(key, field.name), records.row_id)
-            for key, field in zip(keys, ids, strict=True)
-        ),
-        key=lambda places: int((places >= 0).sum()),
-    )
+    names_of = (identifiers(key, field.name) for key, field in zip(keys, ids, strict=True))
+    places = [places_of(named, records.row_id) for named in names_of]
+    place = max(places, key=lambda known: int((known >= 0).sum()))
     what = f"Label column {label_field.name!r} of {path}"
     label, empty = labels_with_gaps(labels, what, names.get(label_field.name), table.untyped)
     known = place >= 0
     known[empty] = False
     if not known.any():
         raise InputError(f"{path} has no label for any row of {records.source}.")
-    unused = int((place < 0).sum())
-    notes = (
-        (f"{_count(unused, 'line')} of {path} are about no row of {records.source}.",)
-        if unused
-        else ()
-    )
+    notes = _unused(int((place < 0).sum()), "line", path, records.source)
     annotator = identifiers(who, people.name)
     return VoteColumns(place[known], annotator[known], label[known], notes)

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from kspr.errors import InputError
+from kspr.sources.joining import open_label_file, read_label_file
 from kspr.sources.opening import open_source, open_table
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.json_tables import is_fiftyone, is_tasks, open_tasks
-from kspr.sources.readers.label_files import open_label_file, read_label_file
 
 ROWS = [
     {"id": 1, "a": 1, "b": 0.5, "label": "cat"},

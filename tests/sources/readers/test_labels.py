@@ -10,10 +10,10 @@ import pytest
 
 from kspr.errors import InputError
 from kspr.sources.formats import LABEL_FORMATS
+from kspr.sources.joining import open_label_file, read_label_file
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers import labels
-from kspr.sources.readers.label_files import open_label_file, read_label_file
 from kspr.sources.readers.labels import (
     class_names,
     labels_with_gaps,

@@ -40,7 +40,6 @@ from kspr.selectors.validation import (
 from kspr.sources.joining import join_label_file
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.file_checks import listed
-from kspr.sources.readers.label_files import open_label_file
 from kspr.sources.records import Records
 
 __all__ = ["KnownTruth", "compare", "compare_source", "load_test"]
@@ -217,8 +216,8 @@ def compare_source(
 
 
 def _truth_in(path: Path, records: Records, options: ReadOptions) -> np.ndarray:
-    file = open_label_file(path, "truth", count=len(records), id_column=options.id)
-    joined = join_label_file(file, records.row_id, records.named, records.source)
+    about = (records.row_id, records.named, records.source)
+    joined = join_label_file(path, "truth", *about, options.id)
     if joined.missing.size:
         few = listed(records.row_id[joined.missing].tolist(), 5)
         raise InputError(f"{path} has no true label for the rows {few} of {records.source}.")

@@ -17,6 +17,7 @@ import numpy as np
 from kspr.errors import InputError
 from kspr.noise import CIFAR10, CIFAR100, CIFAR100_COARSE
 from kspr.sources.formats import format_of
+from kspr.sources.joining import read_label_file
 from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.published import choose_split, damaged, missing, name_classes
 from kspr.sources.published._cifar_files import (
@@ -26,9 +27,9 @@ from kspr.sources.published._cifar_files import (
     read_binary,
     read_pickled,
 )
-from kspr.sources.readers.csv_tables import first_line
+from kspr.sources.readers.csv_tables import first_line, open_csv_table
 from kspr.sources.readers.file_checks import no_such, plain_text
-from kspr.sources.readers.label_files import read_label_columns, read_label_file
+from kspr.sources.readers.labels import whole_labels
 from kspr.sources.records import Records, number_texts
 
 __all__ = ["CIFAR_10", "CIFAR_100", "Cifar"]
@@ -191,7 +192,9 @@ def _read(path: Path, array: str | None) -> dict[str, np.ndarray]:
         content = load_npy(path, _ORIGIN)
     elif name == "csv" and "clean_label" in first_line(plain_text(path, "a CSV file")):
         # The table that TensorFlow's users make of CIFAR-N's npy file.
-        return read_label_columns(path)
+        table = open_csv_table(path)
+        columns = zip(table.fields, table.read(list(table.fields.values())), strict=True)
+        return {column: whole_labels(c, str(path), untyped=True) for column, c in columns}
     else:
         return {array or "label": read_label_file(path, "label", array)}
     if isinstance(content, np.ndarray):
