@@ -11,6 +11,7 @@ from .selectors import AnnotatorSelector as AnnotatorSelector
 from .selectors import CleanedClassifier as CleanedClassifier
 from .selectors import DoubtSelector as DoubtSelector
 from .selectors import KnockoffsSPR as KnockoffsSPR
+from .selectors import MultiLabelSelector as MultiLabelSelector
 from .selectors import PaperKnockoffsSPR as PaperKnockoffsSPR
 from .selectors import ProbabilitySelector as ProbabilitySelector
 from .selectors import Selection as Selection

@@ -480,3 +480,20 @@ def test_columns_beside_probabilities_are_no_reason_to_warn(digits, tmp_path, ca
     command = ("select", tmp_path / "p.parquet", "--probabilities", "p_*", "--out", tmp_path / "r")
     run(*command)
     assert "looks like an id" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("labels", "noted"),
+    [
+        (["a|b", "b", "a|c", "b|c", "a|b|c"], True),
+        # Names of one class each, as ImageNet has them.
+        (["tench, Tinca tinca", "goldfish, Carassius auratus", "great white shark"], False),
+    ],
+)
+def test_a_column_of_several_labels_a_row_is_noticed(tmp_path, capsys, labels, noted):
+    rng = np.random.default_rng(0)
+    columns = {name: rng.normal(size=200) for name in "wxyz"} | {"tags": rng.choice(labels, 200)}
+    pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
+    run("select", tmp_path / "rows.parquet", "--label", "tags", "--out", tmp_path / "run")
+    said = " ".join(capsys.readouterr().err.split())
+    assert ("judged by kspr.MultiLabelSelector" in said) == noted

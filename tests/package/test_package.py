@@ -17,6 +17,7 @@ def test_the_public_surface_is_deliberate():
         "KnockoffsSPR",
         "KsprError",
         "MissingExtraError",
+        "MultiLabelSelector",
         "PaperKnockoffsSPR",
         "ProbabilitySelector",
         "SPR",

@@ -107,7 +107,9 @@ def load(
     records = open_source(source, options, unlabelled=not labelled)
     wanted = np.asarray(records.labelled())
     if labelled:
-        check_labels(_at(_labels(records), wanted))
+        label = _at(_labels(records), wanted)
+        check_labels(label)
+        records = replace(records, notes=(*records.notes, *_several_labels(label)))
     # A source of class probabilities may have neither features nor items.
     if records.features is not None or records.items is None or not embed:
         return Loaded(records, _at(records.features, wanted), wanted)
@@ -234,6 +236,23 @@ def check_labels(label: np.ndarray) -> None:
         f"All {len(label)} labels are distinct; is this the right label column? A class needs "
         "at least two samples."
     )
+
+
+def _several_labels(label: np.ndarray) -> tuple[str, ...]:
+    """Return a note for labels of which most are several, as ``cat|indoors``, or none."""
+    some = label[: 1 << 16]
+    texts = some.tolist() if some.dtype.kind == "U" else []
+    for mark in "|;,":
+        # Names with a comma have as many parts as there are names; several labels have fewer.
+        parts = {part.strip() for text in set(texts) for part in text.split(mark)}
+        many = 2 * sum(mark in text for text in texts) > len(texts)
+        if many and len(parts) < len(set(texts)):
+            return (
+                f"Most labels hold {mark!r}, as {next(t for t in texts if mark in t)!r} does: each "
+                "such text is taken for one class. Rows with several labels are judged by "
+                "kspr.MultiLabelSelector in Python.",
+            )
+    return ()
 
 
 def _labels(records: Records) -> np.ndarray:

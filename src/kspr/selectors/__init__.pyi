@@ -8,6 +8,7 @@ from .doubt import DoubtSelector as DoubtSelector
 from .held_out import held_out_probabilities as held_out_probabilities
 from .knockoffs_spr import KnockoffsSPR as KnockoffsSPR
 from .manifest import Manifest as Manifest
+from .multilabel import MultiLabelSelector as MultiLabelSelector
 from .options import SelectorOptions as SelectorOptions
 from .paper import PaperKnockoffsSPR as PaperKnockoffsSPR
 from .presets import from_options as from_options

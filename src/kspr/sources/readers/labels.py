@@ -211,7 +211,11 @@ def _check_simple(column: pa.ChunkedArray, what: str, of: str) -> None:
     kind = _kind_of(column)
     binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
     if pa.types.is_nested(kind) or binary or pa.types.is_fixed_size_binary(kind):
-        raise InputError(f"{what} holds {kind}, not one value per row. Name another with --{of}.")
+        several = ", or judge several labels a row with kspr.MultiLabelSelector in Python"
+        raise InputError(
+            f"{what} holds {kind}, not one value per row. Name another with --{of}"
+            f"{several if of == 'label' else ''}."
+        )
 
 
 def texts_of(column: Any) -> np.ndarray:
