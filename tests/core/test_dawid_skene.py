@@ -109,12 +109,17 @@ def looks(rng, truth, c, strength=1.0):
     return strength * np.eye(c)[truth] + 0.3 * rng.standard_normal((len(truth), c))
 
 
+def consensus_of(votes, values):
+    label = dawid_skene(votes).chance.argmax(axis=1)
+    return find_consensus(votes, label, values, np.arange(votes.n_classes))
+
+
 @pytest.mark.slow
 def test_chances_are_true_where_annotators_err_independently():
     """The mean doubt is within 0.01 of the share of wrong ones, over all and below any cut."""
     rng = np.random.default_rng(1)
     votes, truth, _ = simulated(rng, n=20_000)
-    found = find_consensus(votes, looks(rng, truth, 4))
+    found = consensus_of(votes, looks(rng, truth, 4))
     assert found.evidence_weight > 0.85
     wrong = found.chance.argmax(axis=1) != truth
     order = np.argsort(1 - found.chance.max(axis=1))
@@ -134,9 +139,26 @@ def test_errors_that_are_made_together_lower_the_worth():
     label = np.where(rng.random((3, n)) < right, truth, (truth + 1) % c).T
     votes = Votes(np.repeat(np.arange(n), 3), np.tile(np.arange(3), n), label.ravel(), n, c)
     shown = looks(rng, truth, c, 0.6)
-    found = find_consensus(votes, shown)
+    found = consensus_of(votes, shown)
     assert found.evidence_weight < 0.9
     model = dawid_skene(votes, np.log(module.softmax(shown / 0.2, axis=1))).chance
     wrong = (found.chance.argmax(axis=1) != truth).mean()
+    ends = [1 - end.max(axis=1).mean() for end in (found.independent, found.together)]
+    assert ends[0] < ends[1]
     doubts = [1 - chance.max(axis=1).mean() for chance in (found.chance, model)]
     assert abs(doubts[0] - wrong) < abs(doubts[1] - wrong)
+
+
+def test_one_who_gives_all_rows_one_label_tells_nothing():
+    """Beside two independent annotators the consensus is nearly as good as without the third."""
+    rng = np.random.default_rng(3)
+    n, c = 3_000, 4
+    truth = rng.integers(0, c, n)
+    label = np.where(rng.random((2, n)) < 0.8, truth, rng.integers(0, c, (2, n)))
+    shown = looks(rng, truth, c, 0.6)
+    share = []
+    for labels in (label, np.vstack([label, np.zeros(n, dtype=int)])):
+        row, who = np.tile(np.arange(n), len(labels)), np.repeat(np.arange(len(labels)), n)
+        found = consensus_of(Votes(row, who, labels.ravel(), n, c), shown)
+        share.append((found.chance.argmax(axis=1) != truth).mean())
+    assert share[1] < share[0] + 0.01

@@ -113,7 +113,7 @@ def test_chances_of_labels_sum_up_to_those_of_rows() -> None:
     label = by_people(scores, truth)
     model = fit_noise(scores, label, anchors_of(scores, label), across=False).by_people
     prior, right = model.prior(scores), model.right(scores)
-    stays = prior * (1 - model._errors(scores))
+    stays = prior * (1 - model.errors(scores))
     np.testing.assert_allclose((stays / right).sum(axis=1), 1, atol=1e-4)
     best, chance = model.true_class(scores, label)
     same = best == label

@@ -41,6 +41,32 @@ def test_few_kept_labels_are_wrong(fitted):
     assert "annotators err independently" in selection.assumption
 
 
+def test_errors_on_rows_that_look_unclear_are_explained_by_the_look():
+    """Three annotators call unclear rows by the next class, so that they often agree on it.
+
+    That is no error made together, and the estimate is near the share of the wrong.
+    """
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 6, 3_000)
+    shown = np.eye(6)[truth] + 0.5 * rng.standard_normal((3_000, 6))
+    two = np.sort(shown, axis=1)[:, -2:]
+    unclear = np.argsort(np.argsort(two[:, 0] - two[:, 1])) / 3_000
+    taken = rng.random((3, 3_000)) < 0.5 * unclear**2
+    y = np.where(taken, (truth + 1) % 6, truth).T
+    model = AnnotatorSelector(reduction=None, progress=False).fit(shown, y)
+    assert model.evidence_weight_ > 0.85
+    wrong = (model.selection_.label != truth).mean()
+    assert abs(model.selection_.noise.rate - wrong) < 0.006
+
+
+def test_both_ends_are_shown(fitted):
+    ends = fitted.selection_.ends()
+    assert 0 < ends.by_class <= ends.by_people < 0.1
+    assert str(ends).endswith("if they err together.")
+    low, high = fitted.selection_.noise.rate_interval
+    assert low <= fitted.selection_.noise.rate <= high
+
+
 def test_the_statistic_is_the_chance_that_the_consensus_is_wrong(fitted):
     doubt = 1 - fitted.probabilities_.max(axis=1)
     np.testing.assert_array_equal(fitted.selection_.doubt, doubt)

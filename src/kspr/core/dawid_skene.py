@@ -1,20 +1,29 @@
-"""Several labels a row: the true class behind them, by the model of Dawid and Skene (1979).
+"""Several labels a row: the true class behind them.
 
-Annotator a gives a row of class k the label j with the chance ``T_a[k, j]``, independently of the
-other annotators. EM alternates between the chance of each class and the matrices. Two things are
-added. What a row looks like is a prior of its class. And people err together on rows that are hard,
-which makes the model too sure: its log-odds are scaled down by one factor, the *weight* of the
-evidence, at which each label is predicted best from the other labels of its row.
+Labels alone are judged by the model of Dawid and Skene (1979): annotator a gives a row of class k
+the label j with the chance ``T_a[k, j]``, independently of the others, and EM alternates between
+the chance of each class and the matrices.
+
+What a row looks like says more: which class is likely, and where people err. The noise model of
+one label a row (`noise_model.py`) says how likely each label is for each class and row, and the
+matrices of Dawid and Skene how an annotator differs from all. Given all that, labels are taken for
+independent. But people also err together where no feature shows it, which makes the model too sure:
+its log-odds are scaled down by one factor, the *weight* of the evidence, at which each label is
+predicted best from the other labels of its row. The less that is, the more counts the other end:
+all annotators are one person, whose only label is the consensus of the labels.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_array
-from scipy.special import log_softmax, logsumexp, softmax
+from scipy.special import log_softmax, logit, logsumexp, softmax
 
-from kspr.core.chances import TEMPERATURES
+from kspr.core.arrays import row_blocks
+from kspr.core.noise_model import NoiseModel, NoiseModels, fit_noise, sample_rows
+from kspr.core.probabilities import count_anchors_evenly
+from kspr.core.transition import estimate_transition
 
 __all__ = ["Consensus", "DawidSkene", "Votes", "dawid_skene", "find_consensus"]
 
@@ -24,11 +33,13 @@ of errors for all classes counts for in the common matrix."""
 _ROUNDS = 200
 _SETTLED = 1e-5
 """Mean change of a chance from which on EM has ended."""
+_SHIFTS, _SHIFT_ROWS = 8, 20_000
+"""Rounds in which the rate of errors is estimated anew, and rows that it is from."""
 _WORTHS = (0.2, 1.0)
 """Range of the weight: at 1 annotators err independently. Above it, they would have to avoid the
 errors of each other."""
 _CALIBRATION = 10_000
-"""Rows, or labels, that one number is fitted to."""
+"""Rows that the weight is fitted to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,38 +57,14 @@ class Votes:
 class DawidSkene:
     """The model, fitted. A *pair* is an annotator with one of the labels that they gave."""
 
-    evidence: np.ndarray
-    """Log-chance of each class of each row together with its labels: ``(rows, classes)``."""
+    chance: np.ndarray
+    """Chance of each class to be the true one, as the model has it: ``(rows, classes)``."""
     log_chance: np.ndarray
     """Log-chance of the label of each pair given the true class: ``(pairs, classes)``."""
+    relative: np.ndarray
+    """The same, above that of the common annotator."""
     pair: np.ndarray
     """Number of the pair of each vote."""
-
-    @property
-    def chance(self) -> np.ndarray:
-        """Chance of each class to be the true one, as the model has it."""
-        return np.asarray(softmax(self.evidence, axis=1))
-
-
-@dataclass(frozen=True, eq=False)
-class Consensus:
-    """What the labels and the features of each row say together."""
-
-    chance: np.ndarray
-    """Chance of each class to be the true one: ``(rows, classes)``."""
-    evidence_weight: float
-    """What the log-odds of the model are worth; 1 where annotators err independently."""
-
-
-def find_consensus(votes: Votes, prediction: np.ndarray) -> Consensus:
-    """Return the chance of each class of each row, from its labels and its features.
-
-    `prediction` ``(rows, classes)`` are fitted values that have seen no label of their row; minus
-    infinity for a class that no row can have.
-    """
-    fit = dawid_skene(votes, log_softmax(prediction / _temperature(votes, prediction), axis=1))
-    weight = _evidence_weight(votes, fit)
-    return Consensus(np.asarray(softmax(weight * fit.evidence, axis=1)), weight)
 
 
 def dawid_skene(votes: Votes, log_prior: np.ndarray | None = None) -> DawidSkene:
@@ -111,11 +98,10 @@ def dawid_skene(votes: Votes, log_prior: np.ndarray | None = None) -> DawidSkene
         shrunken = counts + _SHRINK * common[label]
         log_chance = np.log(shrunken / (of_annotator @ counts + _SHRINK)[annotator])
         known = np.log(chance.mean(axis=0) + 1e-12) if log_prior is None else log_prior
-        evidence = known + given @ log_chance
-        before, chance = chance, softmax(evidence, axis=1)
+        before, chance = chance, softmax(known + given @ log_chance, axis=1)
         if np.abs(chance - before).mean() < _SETTLED:
             break
-    return DawidSkene(evidence, log_chance, pair)
+    return DawidSkene(chance, log_chance, log_chance - np.log(common[label]), pair)
 
 
 def _common_matrix(counts: np.ndarray) -> np.ndarray:
@@ -128,34 +114,128 @@ def _common_matrix(counts: np.ndarray) -> np.ndarray:
     return np.asarray((counts + _SHRINK * even) / (counts.sum(axis=0) + _SHRINK))
 
 
-def _temperature(votes: Votes, prediction: np.ndarray) -> float:
-    """Return the temperature of the fitted values under which all labels are most likely."""
-    fit = dawid_skene(votes)
-    # Without the shares of the classes, which the fitted values contain.
-    labels = fit.evidence - logsumexp(fit.evidence, axis=1, keepdims=True)
-    labels = labels - np.log(fit.chance.mean(axis=0) + 1e-12)
-    some = _spread(votes.n_rows)
+@dataclass(frozen=True, eq=False)
+class Consensus:
+    """What the labels and the features of each row say together."""
 
-    def log_likelihood(temperature: float) -> float:
-        prior = log_softmax(prediction[some] / temperature, axis=1)
-        return float(logsumexp(prior + labels[some], axis=1).mean())
-
-    return max(TEMPERATURES, key=log_likelihood)
-
-
-def _evidence_weight(votes: Votes, fit: DawidSkene) -> float:
-    """Return the factor on the evidence at which the other labels of a row predict each label."""
-    several = np.flatnonzero(np.bincount(votes.row, minlength=votes.n_rows)[votes.row] > 1)
-    some = several[_spread(len(several))]
-    own = fit.log_chance[fit.pair[some]]
-    others = fit.evidence[votes.row[some]] - own
-
-    def loss(weight: float) -> float:
-        return -float(logsumexp(log_softmax(weight * others, axis=1) + own, axis=1).mean())
-
-    return round(float(minimize_scalar(loss, bounds=_WORTHS, options={"xatol": 1e-3}).x), 2)
+    chance: np.ndarray
+    """Chance of each class to be the true one: ``(rows, classes)``."""
+    independent: np.ndarray
+    """The same if annotators err independently, up to the weight."""
+    together: np.ndarray
+    """The same if they err like one person."""
+    evidence_weight: float
+    """What the log-odds of the model are worth; 1 where annotators err independently."""
 
 
-def _spread(count: int) -> np.ndarray:
-    """Return positions, evenly spread, that are enough to fit one number."""
-    return np.unique(np.linspace(0, count - 1, min(count, _CALIBRATION)).astype(np.int64))
+def find_consensus(
+    votes: Votes, label: np.ndarray, values: np.ndarray, classes: np.ndarray
+) -> Consensus:
+    """Return the chance of each of the `classes`, for each row, from its labels and its features.
+
+    `label` is the consensus of the labels alone, `classes` those that it has, sorted, and `values`
+    ``(rows, classes)`` are fitted values of these that have seen no label of their row.
+    """
+    label = np.searchsorted(classes, label)
+    column = np.full(votes.n_classes, -1)
+    column[classes] = np.arange(len(classes))
+    order = np.lexsort((votes.annotator, votes.row))
+    row, given = votes.row[order], column[votes.label[order]]
+    first = np.searchsorted(row, np.arange(votes.n_rows + 1))
+    # One label a row, the annotators in turn.
+    count = np.diff(first)
+    single = given[first[:-1] + np.arange(votes.n_rows) % count]
+    model = _noise_of(values, np.where(single < 0, label, single)).chosen
+    # A class that wins no row by labels alone cannot win one by both.
+    log_prior = np.full((votes.n_rows, votes.n_classes), -np.inf)
+    log_prior[:, classes] = np.log(model.prior(values))
+    fit = dawid_skene(votes, log_prior)
+    crowd = _Crowd(model, values, (first, given, fit.pair[order]), fit.relative[:, classes])
+    crowd.fit_shift()
+    evidence = np.concatenate(
+        [crowd.evidence(slice_)[0] for slice_ in row_blocks(votes.n_rows, 4 * values.shape[1])]
+    )
+    weight = crowd.weight(evidence, np.flatnonzero(count > 1))
+    independent = softmax(weight * evidence, axis=1)
+    people = _noise_of(values, label).by_people
+    prior = people.prior(values).astype(np.float64)
+    together = prior * people.chance_of(values, label, prior)
+    together /= together.sum(axis=1, keepdims=True)
+    if together.max(axis=1).mean() > independent.max(axis=1).mean():
+        # The labels of one person would be surer: independent annotators are the cautious end.
+        together = independent
+    chance = weight * independent + (1.0 - weight) * together
+    return Consensus(chance, independent, together, weight)
+
+
+def _noise_of(values: np.ndarray, label: np.ndarray) -> NoiseModels:
+    """Return how one label a row goes wrong."""
+    anchors = estimate_transition(count_anchors_evenly(values, label))
+    rows = sample_rows(np.ones(len(label), dtype=bool), values.shape[1])
+    return fit_noise(values[rows], label[rows], anchors, across=True)
+
+
+class _Crowd:
+    """Annotators who err as a noise model says, with a common shift of its log-odds.
+
+    How much better or worse an annotator is than the others is `relative`, by pairs. `votes` are
+    where those of each row begin, and their labels and pairs, row after row.
+    """
+
+    def __init__(
+        self,
+        model: NoiseModel,
+        values: np.ndarray,
+        votes: tuple[np.ndarray, ...],
+        relative: np.ndarray,
+    ) -> None:
+        self._model, self._values, self._relative = model, values, relative
+        self._first, self._label, self._pair = votes
+
+    def evidence(self, rows: slice | np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return the log-chance of each class of some rows together with their labels.
+
+        Then, by votes: their labels, their rows among these, and the log-chance of each under each
+        class, and the chance of an error by class.
+        """
+        scores = self._values[rows]
+        begin = self._first[:-1][rows]
+        count = self._first[1:][rows] - begin
+        place = np.repeat(np.arange(len(count)), count)
+        vote = np.repeat(begin - np.cumsum(count) + count, count) + np.arange(len(place))
+        prior, label = self._model.prior(scores).astype(np.float64), self._label[vote]
+        known = np.flatnonzero(label >= 0)
+        error = np.broadcast_to(self._model.errors(scores), scores.shape)
+        log_chance = self._relative[self._pair[vote]]
+        log_chance[known] += np.log(
+            self._model.chance_of(scores[place[known]], label[known], prior[place[known]])
+        )
+        total = np.add.reduceat(log_chance, np.cumsum(count) - count, axis=0)
+        return np.log(prior) + total, label, place, log_chance, error
+
+    def fit_shift(self) -> None:
+        """Estimate how much more often than one label a row says annotators err."""
+        n = len(self._values)
+        rows = np.unique(np.linspace(0, n - 1, min(n, _SHIFT_ROWS)).astype(np.int64))
+        blocks = [rows[block] for block in row_blocks(len(rows), 4 * self._values.shape[1])]
+        for _ in range(_SHIFTS):
+            right = wrong = expected = 1.0
+            for block in blocks:
+                evidence, label, place, _, error = self.evidence(block)
+                chance = softmax(evidence, axis=1)
+                right += chance[place[label >= 0], label[label >= 0]].sum()
+                wrong += len(label)
+                expected += np.sum((chance * error).sum(axis=1)[place])
+            shift = logit(1 - right / wrong) - logit(expected / wrong)
+            self._model = replace(self._model, error=self._model.error + shift)
+
+    def weight(self, evidence: np.ndarray, rows: np.ndarray) -> float:
+        """Return the factor at which the other labels of a row predict each label, of `rows`."""
+        rows = rows[np.unique(np.linspace(0, len(rows) - 1, _CALIBRATION).astype(np.int64))]
+        _, _, place, own, _ = self.evidence(rows)
+        others = evidence[rows][place] - own
+
+        def loss(weight: float) -> float:
+            return -float(logsumexp(log_softmax(weight * others, axis=1) + own, axis=1).mean())
+
+        return round(float(minimize_scalar(loss, bounds=_WORTHS, options={"xatol": 1e-3}).x), 2)

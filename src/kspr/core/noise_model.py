@@ -130,7 +130,7 @@ class NoiseModel:
     def right(self, scores: np.ndarray, prior: np.ndarray | None = None) -> np.ndarray:
         """Return the chance that each class, were it the label, would be right."""
         prior = self.prior(scores) if prior is None else prior
-        wrong = prior * self._errors(scores)
+        wrong = prior * self.errors(scores)
         stays = prior - wrong
         given = stays + (1.0 - self.lookalike) * self.spread.mix(wrong)
         if self.lookalike:
@@ -144,19 +144,23 @@ class NoiseModel:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the likeliest true class of each row, its label considered, and its chance."""
         prior = self.prior(scores) if prior is None else prior
-        rows = np.arange(len(label))
-        error = self._errors(scores)
-        wrong = prior * error
-        joint = wrong * (1.0 - self.lookalike) * self.spread.columns(label, prior.dtype)
-        if self.lookalike:
-            alike = self.lookalike * prior[rows, label][:, None]
-            joint += (wrong * alike / _others(prior)).astype(joint.dtype)
-        joint[rows, label] = (prior - wrong)[rows, label]
+        joint = prior * self.chance_of(scores, label, prior)
         best = np.argmax(joint, axis=1)
         total = np.maximum(joint.sum(axis=1, dtype=np.float64), 1e-300)
-        return best, joint[rows, best] / total
+        return best, joint[np.arange(len(label)), best] / total
 
-    def _errors(self, scores: np.ndarray) -> np.ndarray:
+    def chance_of(self, scores: np.ndarray, label: np.ndarray, prior: np.ndarray) -> np.ndarray:
+        """Return the chance of the given labels under each true class: ``(rows, classes)``."""
+        rows = np.arange(len(label))
+        errors = np.broadcast_to(self.errors(scores), prior.shape)
+        chance = errors * (1.0 - self.lookalike) * self.spread.columns(label, prior.dtype)
+        if self.lookalike:
+            alike = self.lookalike * prior[rows, label][:, None]
+            chance += (errors * alike / _others(prior)).astype(chance.dtype)
+        chance[rows, label] = 1.0 - errors[rows, label]
+        return np.asarray(np.maximum(chance, _LEAST, out=chance))
+
+    def errors(self, scores: np.ndarray) -> np.ndarray:
         """Return the chance of a wrong label of each class: one row of them, or one for each."""
         if not self.slope:
             return np.asarray(expit(self.error)[None], dtype=scores.dtype)
@@ -171,7 +175,7 @@ class NoiseModel:
         to = np.zeros((len(size),) * 2) if self.lookalike and self.spread.written else None
         for rows in row_blocks(len(scores), 4 * len(size)):
             prior = self.prior(scores[rows]).astype(np.float64)
-            errors = prior * self._errors(scores[rows])
+            errors = prior * self.errors(scores[rows])
             size += prior.sum(axis=0)
             wrong += errors.sum(axis=0)
             if to is not None:

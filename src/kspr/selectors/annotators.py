@@ -68,12 +68,12 @@ class Annotators:
 class AnnotatorSelector(BaseSelector):
     """Find the consensus of several annotators, and keep the rows where it can be trusted.
 
-    The model of Dawid and Skene gives every annotator a matrix of errors; annotators with few
-    labels are shrunken towards the others. What a row looks like, judged by a fit that has seen
-    none of its labels, is the prior of its class. People err together on rows that are hard; so
-    the chances are made less sure, until the labels of a row predict each other as well as they
-    can. Errors that most annotators share cannot be seen so: a hundred checked rows show them
-    (`Selection.with_checks`).
+    What a row looks like, judged by a fit that has seen none of its labels, tells its class and
+    where people err; each annotator errs more or less often than others. People also err together
+    where no feature shows it. So the chances are made less sure, until the labels of a row predict
+    each other as well as they can; and the less their evidence is worth, the more counts what the
+    consensus would be worth as the labels of one person. Errors that most annotators share cannot
+    be seen so: a hundred checked rows show them (`Selection.with_checks`).
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class AnnotatorSelector(BaseSelector):
         check_choice("cut", self.cut, get_args(CutName))
         crowd = read_votes(y, len(X) if hasattr(X, "__len__") else X.shape[0])
         # Labels alone: what a row looks like must not have a part in what is fitted to its look.
-        first = crowd.classes[dawid_skene(crowd.votes).chance.argmax(axis=1)]
+        first = dawid_skene(crowd.votes).chance.argmax(axis=1)
         fit = KnockoffsSPR(
             self.q,
             reduction=self.reduction,
@@ -184,12 +184,16 @@ class AnnotatorSelector(BaseSelector):
             # A class that wins a single row is no reason to stop.
             min_class_size=1,
         )
-        held_out = held_out_values(fit, X, first, groups=groups)
-        consensus = find_consensus(crowd.votes, _of_all_classes(held_out, crowd))
+        held_out = held_out_values(fit, X, crowd.classes[first], groups=groups)
+        # A class that no row has is no class of the consensus.
+        place = np.searchsorted(crowd.classes, held_out.classes)
+        consensus = find_consensus(crowd.votes, first, held_out.values, place)
         self.n_features_in_ = held_out.shape[1]
         self.classes_ = crowd.classes
-        self.probabilities_, self.evidence_weight_ = consensus.chance, consensus.evidence_weight
-        self.annotators_ = _annotators(crowd, consensus)
+        self.probabilities_ = np.zeros((len(first), len(crowd.classes)))
+        self.probabilities_[:, place] = consensus.chance
+        self.evidence_weight_ = consensus.evidence_weight
+        self.annotators_ = _annotators(crowd, self.probabilities_)
         selection = self._select(crowd, consensus, held_out)
         self.selection_ = cut_apart(selection, self.q).at(self.q)
         return self
@@ -215,9 +219,11 @@ class AnnotatorSelector(BaseSelector):
 
     def _select(self, crowd: Crowd, consensus: Consensus, held_out: HeldOut) -> Selection:
         """Return the selection before it is cut: every row with its level."""
-        # A class that no row has is no class of the selection.
+        # Nor is a class that wins by labels alone one of the selection.
         won, code = np.unique(consensus.chance.argmax(axis=1), return_inverse=True)
-        classes, doubt = crowd.classes[won], 1.0 - consensus.chance.max(axis=1)
+        classes, doubt = held_out.classes[won], 1.0 - consensus.chance.max(axis=1)
+        own = np.arange(len(code)), won[code]
+        ends = [1.0 - chance[own] for chance in (consensus.independent, consensus.together)]
         cut_group, table = cut_by_class(code, len(classes), pooled=self.cut == "pooled")
         level = np.empty(len(code))
         for k in range(len(table)):
@@ -233,6 +239,8 @@ class AnnotatorSelector(BaseSelector):
             selection_time=closed_form_times(consensus.chance[:, won], code),
             suggested_code=code,
             suggestion_probability=1.0 - doubt,
+            doubt_by_class=ends[0].astype(np.float32),
+            doubt_by_people=ends[1].astype(np.float32),
             manifest=self._manifest(
                 held_out.shape,
                 held_out.seed,
@@ -240,7 +248,7 @@ class AnnotatorSelector(BaseSelector):
                 _in_texts(crowd),
                 control="annotators",
             ),
-            noise=_noise(consensus.chance[:, won], code, classes, doubt),
+            noise=_noise(consensus.chance[:, won], code, classes, ends),
         )
 
 
@@ -257,15 +265,6 @@ def _in_texts(crowd: Crowd) -> np.ndarray:
     return np.array(list(map(str, given)))
 
 
-def _of_all_classes(held_out: HeldOut, crowd: Crowd) -> np.ndarray:
-    """Return fitted values with a column for every class, also for those that win no row."""
-    values = held_out.values
-    # Nothing shows how rows of these look: they cannot be the consensus.
-    full = np.full((len(values), len(crowd.classes)), -np.inf, dtype=values.dtype)
-    full[:, np.searchsorted(crowd.classes, held_out.classes)] = values
-    return full
-
-
 def _levels(doubt: np.ndarray) -> np.ndarray:
     """Return the smallest level at which each row is kept, the surest first."""
     ordered = np.sort(doubt)
@@ -275,9 +274,9 @@ def _levels(doubt: np.ndarray) -> np.ndarray:
     return np.asarray(np.minimum(reachable(estimate), 1.0)[np.searchsorted(ordered, doubt)])
 
 
-def _annotators(crowd: Crowd, consensus: Consensus) -> Annotators:
+def _annotators(crowd: Crowd, chance: np.ndarray) -> Annotators:
     votes, count = crowd.votes, len(crowd.annotators)
-    right = consensus.chance[votes.row, votes.label]
+    right = chance[votes.row, votes.label]
     n_labels = np.bincount(votes.annotator, minlength=count)
     n_right = np.bincount(votes.annotator, weights=right, minlength=count)
     low, high = wilson_interval(n_right, n_labels)
@@ -285,16 +284,16 @@ def _annotators(crowd: Crowd, consensus: Consensus) -> Annotators:
 
 
 def _noise(
-    chance: np.ndarray, code: np.ndarray, classes: np.ndarray, doubt: np.ndarray
+    chance: np.ndarray, code: np.ndarray, classes: np.ndarray, ends: list[np.ndarray]
 ) -> NoiseEstimate:
     """Return how the consensus goes wrong, as far as the chances know it."""
     counts = np.stack([chance[code == k].sum(axis=0) for k in range(len(classes))], axis=1)
     total = np.maximum(counts.sum(axis=1), 1e-9)
     low, high = wilson_interval(counts, total[:, None])
-    wrong = wilson_interval(np.array([doubt.sum()]), np.array([len(doubt)]))[:, 0]
+    rates = sorted(float(end.mean()) for end in ends)
     return NoiseEstimate(
-        rate=float(doubt.mean()),
-        rate_interval=(float(wrong[0]), float(wrong[1])),
+        rate=float(np.mean(1.0 - chance[np.arange(len(code)), code])),
+        rate_interval=(rates[0], rates[1]),
         transition=counts / total[:, None],
         low=low,
         high=high,

@@ -21,9 +21,9 @@ ASSUMPTIONS = {
     "whatever the row looks like.",
     "paper": "Assumes that whether a wrong label beats its knockoff does not depend on how well it "
     "fits; on real features it does.",
-    "annotators": "Assumes that, given the true class, annotators err independently of each other "
-    "and of what a row looks like, up to one correction that the labels of a row give each other. "
-    "Errors that most annotators share are not seen.",
+    "annotators": "Assumes that, given the true class and what a row looks like, annotators err "
+    "independently of each other; as far as the labels of a row say otherwise, that they err like "
+    "one person. Errors that most annotators share are not seen where no feature shows them.",
     "theorem": "As for the paper's estimate, at the smaller error rate of its Theorem 2.",
 }
 """What must be true for the error rate to hold, by control."""

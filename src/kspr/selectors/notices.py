@@ -51,8 +51,8 @@ _UNCHECKED = (
     "wrong in our measurements."
 )
 _UNCHECKED_CROWD = (
-    "Where people err together the rate is too low: asked for 2 %, 3 to 6 % of the kept "
-    "labels were wrong in our measurements."
+    "Where people err together, 2 to 3 % of the kept labels were wrong in our measurements when "
+    "2 % was asked for."
 )
 _UNSEEN = (
     "No error rate is stated: these features hardly show which labels are wrong, and noise that "
@@ -157,13 +157,18 @@ def _expectation(selection: Selection, n_both: int) -> tuple[float, tuple[str, .
     if why is not None:
         words = f"Keep {those}{comma} and expect more than {_rounded(share)} wrong: {why}"
     elif selection.doubt_by_people is not None and ends(selection).by_people > 1.02 * share:
-        words += f", up to {_rounded(ends(selection).by_people)} if people made the labels"
+        words += f", up to {_rounded(ends(selection).by_people)} {_if_people(selection)}"
     if asked is not None and share > 1.02 * asked:
         words += f"; {percent(asked)} was asked for"
     fell_back = selection.cut_groups.n_kept[selection.cut_groups.status == "fallback"].sum()
     if fell_back:
         words += f"; {fell_back:,} of them have no estimate"
     return share, (f"{words}.", _CHECK)
+
+
+def _if_people(selection: Selection) -> str:
+    crowd = selection.control == "annotators"
+    return "if annotators err together" if crowd else "if people made the labels"
 
 
 def _rounded(share: float) -> str:
@@ -527,4 +532,15 @@ def ends(selection: Selection) -> Ends:
     if not n_kept:
         return Ends(float("nan"), float("nan"))
     wrong = [float(np.sum(column[kept], dtype=np.float64)) for column in (by_class, by_people)]
-    return Ends(wrong[0] / n_kept, wrong[1] / n_kept)
+    kind = CrowdEnds if selection.control == "annotators" else Ends
+    return kind(wrong[0] / n_kept, wrong[1] / n_kept)
+
+
+class CrowdEnds(Ends):
+    """The same where there are several annotators: independent ones, or all of them one person."""
+
+    def __str__(self) -> str:
+        return (
+            f"{percent(self.by_class)} if annotators err independently, about "
+            f"{percent(self.by_people)} if they err together."
+        )
