@@ -8,7 +8,7 @@ from kspr.noise import symmetric
 from kspr.train import TrainSettings
 from kspr.train.distributed import Alone
 from kspr.train.pipelines import pipeline_for
-from kspr.train.task import Setup, make_task
+from kspr.train.task import Setup, make_task, network_for
 from tests.conftest import Noisy
 
 
@@ -29,3 +29,8 @@ def setup_of(X, y, settings: TrainSettings) -> Setup:
     task = make_task(X, y, settings)
     world = Alone(torch.device("cpu"))
     return Setup(task, pipeline_for(task.inputs, settings), settings, world)
+
+
+def network_of(setup: Setup):
+    """Return the network that the settings name."""
+    return network_for(setup.settings, setup.task.n_classes, setup.task.inputs.shape)

@@ -22,8 +22,7 @@ from kspr.train.learner import (
     train_epoch,
 )
 from kspr.train.settings import TrainSettings
-from kspr.train.task import network_for
-from tests.train.digits import digit_images, setup_of
+from tests.train.digits import digit_images, network_of, setup_of
 
 
 def learner(**changes):
@@ -290,7 +289,7 @@ def test_labelling_passes_no_gradient_and_leaves_the_network_as_it_was(network, 
 
 def started(X, y, settings):
     setup = setup_of(X, y, settings)
-    return setup, Learner(network_for(setup.task, settings, None), settings, 40, setup.world)
+    return setup, Learner(network_of(setup), settings, 40, setup.world)
 
 
 def test_sure_labels_that_are_not_mixed_are_the_epoch_on_given_labels(small, quick):

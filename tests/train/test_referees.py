@@ -10,8 +10,7 @@ from kspr.train import TrainSettings, fit, referees
 from kspr.train.policies import choose_by_referees
 from kspr.train.referees import Parts, Unseen, ask_referees, random_parts, teach
 from kspr.train.run_folder import Checkpoints
-from kspr.train.task import network_for
-from tests.train.digits import setup_of
+from tests.train.digits import network_of, setup_of
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +20,7 @@ def settings():
 
 def asked(X, y, part, settings, *, is_weak=False):
     setup = setup_of(X, y, settings)
-    parts = Parts(setup, part, network_for(setup.task, settings, None), Checkpoints(None, {}))
+    parts = Parts(setup, part, network_of(setup), Checkpoints(None, {}))
     features = Unseen(setup.task.inputs.take(torch.arange(len(X))), is_weak)
     return parts, features, ask_referees(parts, features, np.arange(len(X)))
 
@@ -62,7 +61,7 @@ def parted(small, settings):
     setup = setup_of(small.X, small.y, settings)
     task = setup.task
     part = random_parts(task.label, None, settings.referee_parts, settings.seed)
-    return task, part, Parts(setup, part, network_for(task, settings, None), Checkpoints(None, {}))
+    return task, part, Parts(setup, part, network_of(setup), Checkpoints(None, {}))
 
 
 def sure(task, n):
@@ -178,4 +177,4 @@ def test_too_few_rows_for_the_parts_are_named(small, refereed):
     setup = setup_of(small.X[:4], np.arange(4) % 2, settings.changed(guard=False))
     part = random_parts(setup.task.label, None, 5, 0)
     with pytest.raises(InputError, match="too few samples for referee_parts=5"):
-        Parts(setup, part, network_for(setup.task, settings, None), Checkpoints(None, {}))
+        Parts(setup, part, network_of(setup), Checkpoints(None, {}))

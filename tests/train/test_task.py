@@ -64,7 +64,7 @@ def test_labels_are_codes_of_classes_and_come_back(small, quick):
 )
 def test_a_signature_names_what_changes_the_numbers(small, quick, changes, differs):
     made = task(small, quick)
-    network = network_for(made, quick, None)
+    network = network_for(quick, made.n_classes, made.inputs.shape)
     first = signature_of(made, quick, network)
     other = signature_of(made, quick.changed(**changes), network)
     assert {name for name in first if first[name] != other[name]} == differs
@@ -72,7 +72,7 @@ def test_a_signature_names_what_changes_the_numbers(small, quick, changes, diffe
 
 def test_a_signature_names_the_content_and_the_number_of_processes(small, quick):
     made, other = task(small, quick), make_task(small.X + 1, small.y, quick)
-    network = network_for(made, quick, None)
+    network = network_for(quick, made.n_classes, made.inputs.shape)
     first = signature_of(made, quick, network)
     for found, name in (
         (signature_of(other, quick, network), "content of X"),

@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +20,13 @@ from kspr.train.guard import ModelChoice
 from kspr.train.metrics import Epoch
 from kspr.train.pipelines import pipeline_for
 from kspr.train.randomness import deterministic
-from kspr.train.run_folder import Checkpoints, RunFolder, classes_to_json, metrics_from
+from kspr.train.run_folder import (
+    Checkpoints,
+    RunFolder,
+    classes_to_json,
+    metrics_from,
+    read_selection,
+)
 from kspr.train.settings import TrainSettings, make_selector, referee_selector
 from kspr.train.simsiam import pretrain_network, simsiam_settings
 from kspr.train.task import Setup, make_task, network_for, signature_of
@@ -103,10 +109,11 @@ def fit(
     folder = None if out is None else RunFolder(Path(out), save_selection)
     if resume and folder is None:
         raise InputError("resume=True needs the folder of the run to resume: pass out.")
-    with the_world(chosen.device) as world, _rules(chosen):
+    rules = deterministic() if chosen.deterministic else nullcontext()
+    with the_world(chosen.device) as world, rules:
         setup = Setup(task, pipeline_for(task.inputs, chosen), _computable(chosen, world), world)
         _check_batches(setup)
-        built = network_for(task, chosen, network)
+        built = network_for(chosen, task.n_classes, task.inputs.shape, network)
         training = Training(setup, built, folder)
         # Refuses a folder that cannot be used before hours of training.
         stored = training.begin(resume, about or {})
@@ -140,10 +147,6 @@ def _check_batches(setup: Setup) -> None:
             "them.",
             stacklevel=3,
         )
-
-
-def _rules(settings: TrainSettings) -> AbstractContextManager[None]:
-    return deterministic() if settings.deterministic else nullcontext()
 
 
 class Procedure(Protocol):
@@ -218,7 +221,7 @@ class Training:
         self._signature, checkpoints = dict[str, Any](), None
         # Only a run on disk can be resumed; a digest of all rows is not free.
         if folder is not None:
-            size, checkpoints = setup.world.size, folder.checkpoints
+            size, checkpoints = setup.world.size, folder.path / "checkpoints"
             self._signature = {**signature_of(setup.task, setup.settings, network, size), **rules}
         writes = setup.world.rank == 0
         self.checkpoints = Checkpoints(checkpoints, self._signature, writes=writes)
@@ -266,8 +269,8 @@ class Training:
                 raise ValueError("the metrics are of other epochs")
         # Not needed to train: the masks are in the checkpoint. They are what users look at.
         if self._folder is not None and self._setup.world.rank == 0:
-            procedure.selection = _stored(self._folder.selection)
-            procedure.frozen = _stored(self._folder.frozen)
+            procedure.selection = read_selection(self._folder.path, "selection")
+            procedure.frozen = read_selection(self._folder.path, "frozen")
 
     def _after(
         self, procedure: Procedure, epoch: Epoch, on_epoch: Callable[[Epoch], None] | None
@@ -280,7 +283,7 @@ class Training:
             warnings.warn(note, stacklevel=5)
         if self._folder is not None:
             if epoch.epoch == 1 and procedure.frozen is not None:
-                self._folder.save_frozen(procedure.frozen)
+                self._folder.save("frozen", procedure.frozen)
             sides = procedure.new_sides(epoch)
             self._folder.after_epoch(epoch.epoch, self._history, procedure.selection, sides)
             content = {**procedure.checkpoint(), "history": json.dumps(self._history)}
@@ -309,11 +312,7 @@ class Training:
         )
         if self._folder is not None and setup.world.rank == 0:
             if procedure.selection is not None:
-                self._folder.save_selection(procedure.selection)
+                self._folder.save("selection", procedure.selection)
             tensors = {"network": trained.network.state_dict(), "pipeline": setup.pipeline.state()}
             self._folder.finish(tensors, trained.as_result())
         return trained
-
-
-def _stored(path: Path) -> Selection | None:
-    return Selection.load(path) if path.is_dir() else None

@@ -49,20 +49,15 @@ def network_outputs(
     # Each rank computes its share, and all ranks get all rows back below.
     own = world.shard(rows)
     size = _ROWS if len(inputs.shape) == 1 else _ROWS // 4
+    parts = []
     with evaluating(network):
-        parts = [_ask(network, inputs, pipeline, world, part) for part in torch.split(own, size)]
+        for part in torch.split(own, size):
+            # Moved as bytes where the inputs are images: a quarter of the transfer.
+            outputs = network(pipeline.plain_view(inputs.take(part).to(world.device)))
+            parts.append((outputs.features.float(), outputs.logits.float()))
     features, logits = (torch.cat(values) for values in zip(*parts, strict=True))
     n = len(rows)
     return Outputs(world.all_gather(features, n), world.all_gather(logits, n))
-
-
-def _ask(
-    network: nn.Module, inputs: Inputs, pipeline: InputPipeline, world: World, rows: Tensor
-) -> tuple[Tensor, Tensor]:
-    # Moved as bytes where the inputs are images: a quarter of the transfer.
-    batch = pipeline.plain_view(inputs.take(rows).to(world.device))
-    outputs = network(batch)
-    return outputs.features.float(), outputs.logits.float()
 
 
 def check_finite(values: Iterable[Tensor], way_out: str) -> None:
@@ -109,45 +104,45 @@ class Performance(NamedTuple):
         return float(self.right.double().mean()) if len(self.right) else float("nan")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Epoch:
-    """The metrics of one epoch."""
+    """The metrics of one epoch; None where something is not measured."""
 
     epoch: int
     """Number of the epoch, from 1."""
     loss: float
     """Mean training loss of the cycle."""
-    reference_loss: float | None
-    """Mean training loss of the reference; None without one."""
+    reference_loss: float | None = None
+    """Mean training loss of the reference."""
     rate: float
     """Learning rate at the end of the epoch."""
-    accuracy: float | None
-    """Accuracy of the weights on the test set; None without one."""
-    accuracy_average: float | None
+    accuracy: float | None = None
+    """Accuracy of the weights on the test set."""
+    accuracy_average: float | None = None
     """Accuracy of the averaged weights on the test set."""
-    reference_accuracy: float | None
+    reference_accuracy: float | None = None
     """Accuracy of the reference's weights on the test set."""
-    reference_accuracy_average: float | None
+    reference_accuracy_average: float | None = None
     """Accuracy of the reference's averaged weights on the test set."""
-    held_out: float | None
+    held_out: float | None = None
     """Share of held-out given labels that the better of weights and average predicts."""
-    reference_held_out: float | None
+    reference_held_out: float | None = None
     """The same for the reference."""
     kept: float
     """Share of all labels that the last selection keeps."""
     used: float
     """Share of all labels that the next epoch is trained on."""
-    q_reached: float | None
+    q_reached: float | None = None
     """Mean level that the cut groups of the kept samples reached."""
-    q_spread: float | None
+    q_spread: float | None = None
     """Standard deviation of that level over the cut groups."""
-    quality: SelectionQuality | None
-    """FSR, recall and F1 of the selection; None if the truth is not known."""
-    notes: tuple[str, ...]
+    quality: SelectionQuality | None = None
+    """FSR, recall and F1 of the selection, where the truth is known."""
+    notes: tuple[str, ...] = ()
     """Messages of the guard."""
     seconds: float
     """Duration of the epoch, selection included."""
-    select_seconds: float
+    select_seconds: float = 0.0
     """Duration of the selection."""
 
     @property

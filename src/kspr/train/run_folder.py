@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,9 @@ __all__ = [
     "read_metrics",
     "read_network",
     "read_result",
+    "read_selection",
     "read_sides",
     "read_tensors",
-    "shape_from_json",
     "write_sides",
     "write_tensors",
 ]
@@ -201,23 +202,8 @@ class RunFolder:
         self, path: Path, save_selection: Callable[[Selection, Path], Any] | None = None
     ) -> None:
         self.path = path
-        self._save_selection = save_selection or _save_plain
+        self._save_selection = save_selection or partial(Selection.save, overwrite=True)
         self._board: Any = None
-
-    @property
-    def checkpoints(self) -> Path:
-        """Folder of the checkpoints."""
-        return self.path / "checkpoints"
-
-    @property
-    def selection(self) -> Path:
-        """Folder of the last selection."""
-        return self.path / "selection"
-
-    @property
-    def frozen(self) -> Path:
-        """Folder of the selection by features that have not seen the labels."""
-        return self.path / "frozen"
 
     def begin(self, about: dict[str, Any], *, resume: bool) -> None:
         """Write the description `about`; raise `InputError` if the folder holds anything else."""
@@ -244,7 +230,7 @@ class RunFolder:
         # Rewritten whole: an appended line could be left half-written by a kill.
         write_text(self.path / METRICS, "".join(json.dumps(line) + "\n" for line in history))
         if selection is not None:
-            self.save_selection(selection)
+            self.save("selection", selection)
         if kept is not None:
             write_sides(self.path, epoch, kept)
         if self._board is not None:
@@ -252,13 +238,9 @@ class RunFolder:
                 if isinstance(value, (int, float)) and name != "epoch":
                     self._board.add_scalar(name, value, epoch)
 
-    def save_selection(self, selection: Selection) -> None:
-        """Write the run's selection in place of the one before."""
-        self._save_selection(selection, self.selection)
-
-    def save_frozen(self, selection: Selection) -> None:
-        """Write the selection by features that have not seen the labels."""
-        self._save_selection(selection, self.frozen)
+    def save(self, name: str, selection: Selection) -> None:
+        """Write a selection in place of the one before; `name` is as for `read_selection`."""
+        self._save_selection(selection, self.path / name)
 
     def finish(self, tensors: dict[str, Any], result: dict[str, Any]) -> None:
         """Write the tensors of the final network, and the result that describes it."""
@@ -275,8 +257,12 @@ def read_network(path: Path) -> dict[str, Any]:
     return read_tensors(path / _NETWORK)
 
 
-def _save_plain(selection: Selection, path: Path) -> None:
-    selection.save(path, overwrite=True)
+def read_selection(path: Path, name: str) -> Selection | None:
+    """Return a selection of the run in `path`, None without it.
+
+    ``selection`` is the last one, ``frozen`` that by features that have not seen the labels.
+    """
+    return Selection.load(path / name) if (path / name).is_dir() else None
 
 
 def _tensorboard(path: Path) -> Any:
@@ -353,73 +339,55 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 def metrics_from(lines: Iterable[str]) -> list[dict[str, Any]]:
     """Return metrics from lines of JSON; raise `ValueError` if a line holds none."""
     history = [json.loads(line) for line in lines]
-    if not all(_is_line(line) for line in history):
+    if not all(_fits(line, _LINE) for line in history):
         raise ValueError("there are lines without metrics")
     return history
 
 
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < float("inf")
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and value >= 0
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_list_of(fits: Callable[[Any], bool], value: Any) -> bool:
-    return isinstance(value, list) and all(map(fits, value))
-
-
-def _is_table(value: Any, **entries: Callable[[Any], bool]) -> bool:
-    """Return whether `value` is a table in which these entries are left out, or fit."""
-    return isinstance(value, dict) and all(
-        value.get(name) is None or fits(value[name]) for name, fits in entries.items()
-    )
-
-
-def _is_line(value: Any) -> bool:
-    """Return whether `value` has the metrics of an epoch: numbers that are known, and notes."""
-    if not _is_table(value, notes=partial(_is_list_of, _is_text)):
-        return False
-    measured = {name: entry for name, entry in value.items() if name != "notes"}
-    needed = all(_is_number(value.get(name)) for name in ("epoch", "loss", "seconds"))
-    known = all(entry is None or _is_number(entry) for entry in measured.values())
-    return needed and known and _is_count(value["epoch"])
-
-
-_ABOUT: dict[str, Callable[[Any], bool]] = {
-    "settings": _is_table,
-    "classes": lambda value: _is_table(value, dtype=_is_text) and isinstance(value["values"], list),
-    "shape": partial(_is_list_of, _is_count),
-    "rows": _is_count,
-    "signature": _is_table,
-    "origin": lambda value: (
-        value is None or _is_table(value, source=_is_text, command=partial(_is_list_of, _is_text))
-    ),
-    "embed": lambda value: value is None or _is_table(value, embedder=_is_text),
-    "items": lambda value: value is None or _is_text(value),
+_LINE = {"epoch": int, "loss": float, "seconds": float, "notes": (None, [str]), str: (None, float)}
+_ABOUT = {
+    "settings": {},
+    "classes": {"values": [object], "dtype": str},
+    "shape": [int],
+    "rows": int,
+    "signature": {},
+    "origin": (None, {"source": (None, str), "command": (None, [str])}),
+    "embed": (None, {"embedder": (None, str)}),
+    "items": (None, str),
 }
-_RESULT: dict[str, Callable[[Any], bool]] = {
-    "model_choice": _is_text,
-    "epoch": _is_count,
-    "held_out": lambda value: _is_table(value) and all(map(_is_number, value.values())),
-    "test_accuracy": lambda value: value is None or _is_number(value),
-    "last_epoch": _is_line,
+_RESULT = {
+    "model_choice": str,
+    "epoch": int,
+    "held_out": {str: float},
+    "test_accuracy": (None, float),
+    "last_epoch": _LINE,
 }
-"""What the entries of a file must be."""
+"""What the entries of a file must be, as `_fits` reads it."""
 
 
-def _check(file: Path, content: dict[str, Any], schema: dict[str, Callable[[Any], bool]]) -> None:
-    for name, fits in schema.items():
-        try:
-            sound = fits(content.get(name))
-        except (KeyError, OverflowError):
-            sound = False
-        if not sound:
+def _fits(value: Any, kind: Any) -> bool:
+    """Return whether `value` is of a kind: a type, a list of one, a table of several, or either.
+
+    The entry `str` of a table is for all names that it does not list.
+    """
+    if isinstance(kind, tuple):
+        return any(_fits(value, one) for one in kind)
+    if isinstance(kind, list):
+        return isinstance(value, list) and all(_fits(entry, kind[0]) for entry in value)
+    if isinstance(kind, dict):
+        return isinstance(value, dict) and all(
+            _fits(value.get(name), kind[name] if name in kind else kind.get(str, object))
+            for name in (kind.keys() | value.keys()) - {str}
+        )
+    if kind is float:
+        return type(value) in (int, float) and abs(value) < float("inf")
+    # Whole numbers count something.
+    return type(value) is int and value >= 0 if kind is int else isinstance(value, kind or NoneType)
+
+
+def _check(file: Path, content: dict[str, Any], schema: dict[Any, Any]) -> None:
+    for name, kind in schema.items():
+        if not _fits(content.get(name), kind):
             raise InputError(
                 f"{file} is damaged: its {name} is {_short(content.get(name))}. Train again into "
                 "another folder."
@@ -468,11 +436,3 @@ def classes_to_json(classes: np.ndarray) -> dict[str, Any]:
 def classes_from_json(stored: dict[str, Any]) -> np.ndarray:
     """Return the class labels that `classes_to_json` stored."""
     return np.array(stored["values"], dtype=np.dtype(stored["dtype"]))
-
-
-def shape_from_json(stored: Any) -> tuple[int, ...]:
-    """Return the shape of one row; raise `ValueError` if it is none."""
-    shape = tuple(stored)
-    if not shape or not all(type(side) is int and side > 0 for side in shape):
-        raise ValueError(f"shape is {stored}")
-    return shape

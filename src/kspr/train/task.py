@@ -158,27 +158,28 @@ def _test(
     return Test(rows, _codes(y, classes, "The test set"))
 
 
-def network_for(task: Task, settings: TrainSettings, given: nn.Module | None) -> Network:
+def network_for(
+    settings: TrainSettings, n_classes: int, shape: tuple[int, ...], given: nn.Module | None = None
+) -> Network:
     """Return the user's network `given`, wrapped, or the one that `settings` names."""
-    shape, n_classes = task.inputs.shape, task.n_classes
+    layer = settings.feature_layer
     if given is None:
         return build_network(
             settings.network,
             n_classes,
             in_shape=shape,
             weights=settings.weights,
-            feature_layer=settings.feature_layer,
+            feature_layer=layer,
             # A stream of its own: initial weights do not depend on any other draw of the run.
             seed=seed_for(settings.seed, "network"),
         )
-    if isinstance(given, Network):
-        if given.n_classes != n_classes:
-            raise InputError(
-                f"The network has {given.n_classes} classes but there are {n_classes} in y."
-            )
-        return given
-    layer = settings.feature_layer
-    return wrap_network(given, n_classes, in_shape=shape, feature_layer=layer)
+    if not isinstance(given, Network):
+        return wrap_network(given, n_classes, in_shape=shape, feature_layer=layer)
+    if given.n_classes != n_classes:
+        raise InputError(
+            f"The network has {given.n_classes} classes but there are {n_classes} in y."
+        )
+    return given
 
 
 def signature_of(

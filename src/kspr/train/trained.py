@@ -9,8 +9,6 @@ import torch
 from torch import nn
 
 from kspr.errors import InputError
-from kspr.models.build import build_network
-from kspr.models.network import wrap_network
 from kspr.selectors import Selection
 from kspr.train.distributed import Alone, training_device
 from kspr.train.inputs import as_inputs
@@ -22,9 +20,10 @@ from kspr.train.run_folder import (
     read_metrics,
     read_network,
     read_result,
-    shape_from_json,
+    read_selection,
 )
 from kspr.train.settings import TrainSettings
+from kspr.train.task import network_for
 
 __all__ = ["Trained", "load_trained"]
 
@@ -139,7 +138,7 @@ def load_trained(folder: str | Path, network: nn.Module | None = None) -> Traine
     about, result, stored = read_about(folder), read_result(folder), read_network(folder)
     try:
         settings = TrainSettings(**about["settings"])
-        classes, shape = classes_from_json(about["classes"]), shape_from_json(about["shape"])
+        classes, shape = classes_from_json(about["classes"]), tuple(about["shape"])
         ended = {
             name: result[name] for name in ("model_choice", "epoch", "test_accuracy", "held_out")
         }
@@ -150,12 +149,19 @@ def load_trained(folder: str | Path, network: nn.Module | None = None) -> Traine
             f"{folder} cannot be read as a training run ({reason}); train again into another "
             "folder."
         ) from error
-    selection, frozen = (
-        Selection.load(folder / name) if (folder / name).is_dir() else None
-        for name in ("selection", "frozen")
-    )
+    # Without the settings' initial weights, whose file may be gone: all are replaced.
+    bare = settings.changed(weights=None)
+    network = network_for(bare, len(classes), shape, network)
+    try:
+        network.load_state_dict(weights)
+    except (AttributeError, RuntimeError, TypeError) as error:
+        raise InputError(
+            f"The weights in {folder} do not fit the network {settings.network!r}. If the run "
+            "trained a network of your own, pass it: load_trained(folder, network)."
+        ) from error
+    selection, frozen = (read_selection(folder, name) for name in ("selection", "frozen"))
     return Trained(
-        network=_filled(folder, network, settings, len(classes), shape, weights).eval(),
+        network=network.eval(),
         classes=classes,
         selection=selection,
         frozen=frozen,
@@ -167,29 +173,3 @@ def load_trained(folder: str | Path, network: nn.Module | None = None) -> Traine
         pipeline=pipeline,
         folder=folder,
     )
-
-
-def _filled(
-    folder: Path,
-    network: nn.Module | None,
-    settings: TrainSettings,
-    n_classes: int,
-    shape: tuple[int, ...],
-    weights: dict[str, Any],
-) -> nn.Module:
-    """Return the network of `settings`, or the user's own, with the stored weights."""
-    layer = settings.feature_layer
-    made: nn.Module
-    if network is None:
-        # Without the settings' initial weights, whose file may be gone: all are replaced.
-        made = build_network(settings.network, n_classes, in_shape=shape, feature_layer=layer)
-    else:
-        made = wrap_network(network, n_classes, in_shape=shape, feature_layer=layer)
-    try:
-        made.load_state_dict(weights)
-    except (AttributeError, RuntimeError, TypeError) as error:
-        raise InputError(
-            f"The weights in {folder} do not fit the network {settings.network!r}. If the run "
-            "trained a network of your own, pass it: load_trained(folder, network)."
-        ) from error
-    return made

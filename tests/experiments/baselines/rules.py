@@ -26,7 +26,12 @@ def small_run(n_learners=1, n=24, n_classes=4, epochs=10, noise_rate=None) -> tu
     task = make_task(X, y, settings)
     world = Alone(torch.device("cpu"))
     learners = [
-        Learner(network_for(task, settings.changed(seed=k), None), settings, epochs, world)
+        Learner(
+            network_for(settings.changed(seed=k), task.n_classes, task.inputs.shape),
+            settings,
+            epochs,
+            world,
+        )
         for k in range(n_learners)
     ]
     run = Run(task, pipeline_for(task.inputs, settings), settings, world, learners, noise_rate)

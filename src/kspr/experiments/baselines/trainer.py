@@ -182,11 +182,12 @@ class _Stages(Procedure):
 
     def _network(self, k: int) -> Any:
         run = self._run
-        if self._given is not None:
-            # A network of the user's own starts as it is, in every stage and for every learner.
-            return network_for(run.task, run.settings, copy.deepcopy(self._given))
-        seed = run.settings.seed if k == 0 else seed_for(run.settings.seed, "network", k) % 2**31
-        return network_for(run.task, run.settings.changed(seed=seed), None)
+        # A network of the user's own starts as it is, in every stage and for every learner.
+        given, seed = copy.deepcopy(self._given), run.settings.seed
+        if k > 0:
+            seed = seed_for(seed, "network", k) % 2**31
+        shape = run.task.inputs.shape
+        return network_for(run.settings.changed(seed=seed), run.task.n_classes, shape, given)
 
     def checkpoint(self) -> dict[str, Any]:
         return {
@@ -217,22 +218,13 @@ class _Stages(Procedure):
         return Epoch(
             epoch=run.epoch,
             loss=loss,
-            reference_loss=None,
             rate=run.learners[0].rate,
             accuracy=accuracies[0],
             accuracy_average=accuracies[1],
-            reference_accuracy=None,
-            reference_accuracy_average=None,
-            held_out=None,
-            reference_held_out=None,
             kept=share,
             used=share,
-            q_reached=None,
-            q_spread=None,
             quality=quality_of(kept, run.task.truly_clean),
-            notes=(),
             seconds=time.perf_counter() - start,
-            select_seconds=0.0,
         )
 
     def _loss(self) -> float:
