@@ -10,7 +10,6 @@ from kspr.report._page import noise_figure
 from kspr.report._words import count, level
 from kspr.report.plots import (
     LEVELS,
-    class_histograms,
     dial,
     draw_curve,
     draw_doubt,
@@ -75,7 +74,6 @@ def test_figures_are_small_and_rasterise_nothing(chosen):
         curve_figure(chosen, None),
         curve_figure(chosen, chosen.label),
         noise_figure(chosen),
-        *(svg for _, svg in class_histograms(chosen)),
     ]
     for figure in figures:
         assert len(figure) < 100_000

@@ -18,7 +18,6 @@ from kspr.report.contents import Contents
 from kspr.report.plots import (
     LEVELS,
     average_flip,
-    class_histograms,
     confusion_size,
     dial,
     draw_confusion,
@@ -87,7 +86,6 @@ def _draw(selection: Selection, truth: np.ndarray | None) -> dict[str, Any]:
             draw_doubt,
             selection,
         ),
-        "classes": class_histograms(selection),
         "steps": [],
         "noise": None,
     }

@@ -9,21 +9,19 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from matplotlib.colors import to_rgba
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from kspr._figures import drawn
 from kspr._text import shorten
 from kspr.core.labels import truly_clean
 from kspr.errors import InputError
 from kspr.report._words import level, name, scale_of, statistic_of
 from kspr.selectors import Selection
 from kspr.selectors.noise_estimate import NoiseEstimate
-from kspr.selectors.notices import estimated_share
+from kspr.selectors.notices import doubted_rows, estimated_share
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.validation import check_count
 
@@ -33,8 +31,6 @@ LEVELS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 """Error rates that the page compares."""
 _POINTS = 200
 """Largest number of points of the curve."""
-MAX_CLASSES = 12
-"""Classes with a histogram of their own."""
 MAX_TILES = 20
 """Largest number of tiles along a side; the numbers in more could not be read."""
 MAX_FLIPS = 6
@@ -75,7 +71,7 @@ class Plots:
         return _on(ax, draw_confusion, noise)
 
     def suspects(self, images: Any, n: int = 12, axes: Any = None) -> np.ndarray:
-        """Show the worst suspects, each with its given label and the suggested one.
+        """Show the rows most in doubt, each with its given label and the suggested one.
 
         `images` has the picture of every row: arrays as ``imshow`` takes them, or PIL images.
         """
@@ -85,7 +81,7 @@ class Plots:
                 f"images has {len(images):,} pictures but the selection has "
                 f"{len(self._selection):,} rows."
             )
-        rows = self._selection.suspect_indices[:n]
+        rows = doubted_rows(self._selection)[:n]
         if axes is None:
             import matplotlib.pyplot as plt
 
@@ -119,52 +115,30 @@ def _on(ax: Axes | None, draw: Callable[..., None], *what: Any) -> Axes:
 
 def draw_doubt(axes: Axes, selection: Selection) -> None:
     """Draw the statistic of all rows, with the range of the thresholds."""
-    edges = _edges(selection, 60)
-    both, kept = _counted(selection, edges)
-    groups = np.arange(len(selection.cut_groups))
-    _bars(axes, selection, both.sum(axis=0), kept.sum(axis=0), groups, edges)
-    scale = scale_of(selection)
+    edges, scale = _edges(selection, 60), scale_of(selection)
+    # Rows beyond the edges count in the outer bins, so that no row is missing.
+    inside = np.clip(statistic_of(selection), edges[0], edges[-1])
+    both, kept = (np.histogram(rows, edges)[0] for rows in (inside, inside[selection.clean_mask]))
+    # `both` includes the kept rows: the suspects stand on top of them.
+    axes.stairs(both, edges, baseline=kept, fill=True, color="C1", alpha=0.85, linewidth=0)
+    axes.stairs(kept, edges, fill=True, color="C0", alpha=0.75, linewidth=0)
+    ink, cutoffs = str(mpl.rcParams["text.color"]), selection.cut_groups.cutoff
+    if (cutoffs > 0).any():
+        ends = scale.direction * np.array([cutoffs[cutoffs > 0].min(), cutoffs.max()])
+        ends = np.clip(ends, *edges[[0, -1]])
+        axes.axvspan(ends.min(), ends.max(), color=ink, alpha=0.1, linewidth=0)
+        for end in np.unique(ends):
+            axes.axvline(end, color=ink, linewidth=1)
+    axes.margins(x=0.01)
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.set(xlabel=scale.axis, ylabel="rows")
     if scale.direction < 0:
         axes.axvline(0, color=_muted(), linewidth=0.8, linestyle=(0, (2, 3)))
 
 
-def class_histograms(selection: Selection) -> list[tuple[str, Markup]]:
-    """Return a small histogram for each class, or for the classes with most suspects if many.
-
-    Each comes with the name of its class.
-    """
-    codes = selection.label_code
-    edges = _edges(selection, 30)
-    both, kept = _counted(selection, edges)
-
-    def draw(axes: Axes, k: int) -> None:
-        _bars(axes, selection, both[k], kept[k], np.unique(selection.cut_group[codes == k]), edges)
-        axes.set_yticks([])
-        axes.xaxis.set_major_locator(MaxNLocator(3))
-
-    named = [
-        (name(selection.classes[k]), k)
-        for k in np.sort(_most_suspect(selection, codes)[:MAX_CLASSES]).tolist()
-    ]
-    return [
-        (label, drawn(f"class{k}", f"Histogram of {label}", (160, 90), draw, k))
-        for label, k in named
-    ]
-
-
-def _ink() -> str:
-    return str(mpl.rcParams["text.color"])
-
-
 def _muted() -> str:
     return str(mpl.rcParams["axes.labelcolor"])
-
-
-def _most_suspect(selection: Selection, codes: np.ndarray) -> np.ndarray:
-    """Return the classes, those with most suspects first."""
-    suspects = np.bincount(codes[~selection.clean_mask], minlength=len(selection.classes))
-    return np.argsort(-suspects, kind="stable")
 
 
 def _edges(selection: Selection, bins: int) -> np.ndarray:
@@ -180,42 +154,6 @@ def _edges(selection: Selection, bins: int) -> np.ndarray:
     low, high = min(low, ends.min()), max(high, ends.max())
     # Bins need a width, even where all statistics are equal.
     return np.linspace(low, max(high, low + 1e-9), bins + 1)
-
-
-def _counted(selection: Selection, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return how many rows, and how many kept ones, each class has in every bin."""
-    codes, kept = selection.label_code, selection.clean_mask
-    # Rows beyond the edges count in the outer bins, so that no row is missing.
-    inside = np.clip(statistic_of(selection), edges[0], edges[-1])
-    bins = (np.arange(len(selection.classes) + 1), edges)
-    both, of_kept = (
-        np.histogram2d(codes[rows], inside[rows], bins)[0] for rows in (slice(None), kept)
-    )
-    return both, of_kept
-
-
-def _bars(
-    axes: Axes,
-    selection: Selection,
-    both: np.ndarray,
-    kept: np.ndarray,
-    cut_groups: np.ndarray,
-    edges: np.ndarray,
-) -> None:
-    # `both` includes the kept rows: the suspects stand on top of them.
-    axes.stairs(both, edges, baseline=kept, fill=True, color="C1", alpha=0.85, linewidth=0)
-    axes.stairs(kept, edges, fill=True, color="C0", alpha=0.75, linewidth=0)
-    cutoffs = selection.cut_groups.cutoff[cut_groups]
-    cutoffs = cutoffs[cutoffs > 0]
-    if cutoffs.size:
-        ends = scale_of(selection).direction * np.array([cutoffs.min(), cutoffs.max()])
-        ends = np.clip(ends, *edges[[0, -1]])
-        axes.axvspan(ends.min(), ends.max(), color=_ink(), alpha=0.1, linewidth=0)
-        for end in np.unique(ends):
-            axes.axvline(end, color=_ink(), linewidth=1)
-    axes.margins(x=0.01)
-    axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
 
 
 @dataclass(frozen=True)
