@@ -15,6 +15,7 @@ from kspr._packages import is_installed
 from kspr._text import text_table, visible
 from kspr.cli import _common as common
 from kspr.cli.review import review as check_labels
+from kspr.errors import MissingExtraError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,7 +54,8 @@ def demo(
     else:
         print("Check labels yourself, in your browser:")
         if not all(map(is_installed, ("starlette", "uvicorn", "jinja2"))):
-            print(f"  {shlex.quote(sys.executable)} -m pip install 'knockoffs-spr[review]'")
+            # The index does not have this package yet: the sentence names a command that works.
+            print(MissingExtraError("  The review page", "'knockoffs-spr[review]'"))
         print(f"  {_called()} review {visible(shlex.quote(str(result.run)))}")
 
 
@@ -74,8 +76,14 @@ def _print(result: "DemoResult", q: float, seconds: float) -> None:
         f"[bold]1,797 handwritten digits, {wrong:.0%} of the labels wrong.[/bold] "
         f"Selected in {seconds:.1f} s:\n"
     )
+    head = ["digit", "labels", "kept", "wrong among them", "right ones kept"]
+    classes = zip(selection.summary().per_class, result.class_quality, strict=True)
+    rows = [
+        [str(row.label), str(row.n), str(row.n_kept), f"{found.fsr:.1%}", f"{found.recall:.0%}"]
+        for row, found in classes
+    ]
     # Rich colours every number otherwise.
-    console.print(_table(result), highlight=False)
+    console.print(text_table(head, rows, left=0), highlight=False)
     console.print(
         f"\nKept {selection.clean_mask.sum():,} labels. Asked for {q:.1%} wrong ones among them, "
         f"got [bold]{quality.fsr:.1%}[/bold]; {quality.recall:.0%} of all right labels were kept."
@@ -103,17 +111,6 @@ def _print(result: "DemoResult", q: float, seconds: float) -> None:
         highlight=False,
         markup=False,
     )
-
-
-def _table(result: "DemoResult") -> str:
-    head = ["digit", "labels", "kept", "wrong among them", "right ones kept"]
-    rows = [
-        [str(row.label), str(row.n), str(row.n_kept), f"{found.fsr:.1%}", f"{found.recall:.0%}"]
-        for row, found in zip(
-            result.selection.summary().per_class, result.class_quality, strict=True
-        )
-    ]
-    return text_table(head, rows, left=0)
 
 
 def _suspects(result: "DemoResult", rows: "np.ndarray") -> Text:

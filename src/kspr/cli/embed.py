@@ -1,13 +1,10 @@
 """`kspr embed`: images or texts to features."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from kspr._text import visible
 from kspr.cli import _common as common
-
-if TYPE_CHECKING:
-    from kspr.runs.cluster import EmbeddedParts
 
 
 def embed(
@@ -47,54 +44,33 @@ def embed(
         Replace the features of another source in --out.
     """
     common.refuse_several(options, "embed")
+    more: tuple[str, ...] = ()
     if scheduler is not None:
         from kspr.runs.cluster import embed_on_cluster
 
-        parts = embed_on_cluster(
-            source,
-            out,
-            options=options,
-            settings=settings,
-            scheduler=scheduler,
-            overwrite=overwrite,
+        how: dict[str, Any] = {"options": options, "settings": settings, "overwrite": overwrite}
+        parts = embed_on_cluster(source, out, scheduler=scheduler, **how)
+        rows, dimensions, unreadable = parts.rows, parts.dimensions, parts.unreadable
+        out, files = parts.folder, visible(parts.folder / "*.parquet")
+        then = visible(f"kspr select {str(out / '*.parquet')!r} --scheduler {scheduler} --out RUN")
+        if parts.reused:
+            more = (f"{parts.reused:,} of the files had been embedded by an earlier start.",)
+    else:
+        from kspr.features.loading import embed_source
+
+        embedded = embed_source(
+            source, out, options=options, settings=settings, overwrite=overwrite
         )
-        _print_parts(parts, scheduler, json)
-        return
-    from kspr.features.loading import embed_source
-
-    embedded = embed_source(source, out, options=options, settings=settings, overwrite=overwrite)
+        rows, dimensions = embedded.features.shape
+        unreadable, files = embedded.unreadable, str(out / "features.npy")
+        then = f"kspr select {files} --labels {out / 'rows.parquet'} --out RUN"
     if json:
-        common.print_json(
-            {
-                "out": out,
-                "rows": len(embedded.kept),
-                "dimensions": int(embedded.features.shape[1]),
-                "unreadable": embedded.unreadable,
-            }
-        )
+        numbers = {"rows": rows, "dimensions": int(dimensions)}
+        common.print_json({"out": out, **numbers, "unreadable": unreadable})
         return
-    rows, dimensions = embedded.features.shape
-    print(f"{rows:,} rows of {dimensions} features: {out / 'features.npy'}")
-    _print_unreadable(embedded.unreadable)
-    print(f"Next: kspr select {out / 'features.npy'} --labels {out / 'rows.parquet'} --out RUN")
-
-
-def _print_parts(parts: "EmbeddedParts", scheduler: str, json: bool) -> None:
-    """Print what a cluster has embedded."""
-    files = parts.folder / "*.parquet"
-    if json:
-        numbers = {"rows": parts.rows, "dimensions": parts.dimensions}
-        common.print_json({"out": parts.folder, **numbers, "unreadable": parts.unreadable})
-        return
-    print(f"{parts.rows:,} rows of {parts.dimensions} features: {visible(files)}")
-    if parts.reused:
-        print(f"{parts.reused:,} of the files had been embedded by an earlier start.")
-    _print_unreadable(parts.unreadable)
-    print(visible(f"Next: kspr select {str(files)!r} --scheduler {scheduler} --out RUN"))
-
-
-def _print_unreadable(unreadable: dict[int, str]) -> None:
+    print(f"{rows:,} rows of {dimensions} features: {files}", *more, sep="\n")
     if unreadable:
         print(f"{len(unreadable):,} items could not be read and were left out:")
         for row, reason in list(unreadable.items())[:5]:
             print(visible(f"  row {row}: {reason}"))
+    print(f"Next: {then}")

@@ -1,6 +1,5 @@
 """`kspr evaluate`: compare a run with the true labels."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kspr._text import text_table, visible
@@ -34,45 +33,34 @@ def evaluate(
         rows are joined by them; rows without a true label are left out, and counted.
     """
     from kspr.runs.evaluate import evaluate_run
+    from kspr.train.run_folder import is_training_run, read_result
 
-    trained = _training(run)
-    if trained is not None and not (run / "selection").is_dir():
-        # Trained by a method of others, or on all labels.
-        _print_unselected(trained, "none; `kspr select` makes one", json)
-        return
-    try:
-        # A training run keeps its last selection as a run of its own.
-        result = evaluate_run(run if trained is None else run / "selection", truth, source)
-    except InputError as error:
-        if trained is None or truth is not None:
-            raise
-        # The network's results need no truth.
-        _print_unselected(trained, f"not compared: {error}", json)
-        return
-    common.print_notes(result.notes)
-    network = {} if trained is None else {"network": trained}
+    trained = read_result(run) if is_training_run(run) else None
+    # A training run keeps its last selection as a run of its own.
+    selected = run if trained is None else run / "selection"
+    result, why = None, "none; `kspr select` makes one"
+    # Trained by a method of others, or on all labels, it has none.
+    if trained is None or selected.is_dir():
+        try:
+            result = evaluate_run(selected, truth, source)
+            common.print_notes(result.notes)
+        except InputError as error:
+            # The network's results need no truth.
+            if trained is None or truth is not None:
+                raise
+            why = f"not compared: {error}"
     if json:
+        network = {} if trained is None else {"network": trained}
         # `vars` has the fields alone, without properties.
-        common.print_json({**vars(result), "kept_promise": result.kept_promise, **network})
+        found = {} if result is None else {**vars(result), "kept_promise": result.kept_promise}
+        common.print_json({**found, **network})
         return
     if trained is not None:
         _print_network(trained)
-    _print(result)
-
-
-def _training(run: Path) -> dict[str, Any] | None:
-    """Return how a training run ended; None for a run of `kspr select`."""
-    from kspr.train.run_folder import is_training_run, read_result
-
-    return read_result(run) if is_training_run(run) else None
-
-
-def _print_unselected(trained: dict[str, Any], why: str, json: bool) -> None:
-    if json:
-        common.print_json({"network": trained})
-        return
-    _print_network(trained)
-    print(why)
+    if result is None:
+        print(why)
+    else:
+        _print(result)
 
 
 def _print_network(result: dict[str, Any]) -> None:

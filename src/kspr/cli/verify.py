@@ -126,7 +126,14 @@ def _print_result(result: "Verification", run: Path, json: bool) -> None:
         print(f"{result.n_other:,} other answers are kept; they do not move the threshold.")
     print(*result.notes, sep="\n")
     if result.estimates is not None:
-        print(f"Now {result.n_kept:,} are kept. {_promise(result)}")
+        promise = f"at most {result.q:.1%} of the kept labels are wrong"
+        held = f"With {result.confidence:.0%} confidence, {promise}, whatever the noise is."
+        if result.guarantee == "mean":
+            held = (
+                f"Over such draws of {result.n_counted:,} rows, {promise} on average, whatever the "
+                "noise is."
+            )
+        print(f"Now {result.n_kept:,} are kept. {held}")
         print(result.estimates)
     if result.n_counted > empty:
         _print_forecast(
@@ -134,18 +141,6 @@ def _print_result(result: "Verification", run: Path, json: bool) -> None:
             "Of the right labels, more checks of this draw can be expected to keep",
         )
     print(f"\nNext: kspr report {run}, or kspr export {run} --out FILE")
-
-
-def _promise(result: "Verification") -> str:
-    if result.guarantee == "mean":
-        return (
-            f"Over such draws of {result.n_counted:,} rows, at most {result.q:.1%} of the kept "
-            "labels are wrong on average, whatever the noise is."
-        )
-    return (
-        f"With {result.confidence:.0%} confidence, at most {result.q:.1%} of the kept labels are "
-        "wrong, whatever the noise is."
-    )
 
 
 def _print_forecast(forecast: tuple[tuple[int, float], ...], words: str) -> None:
