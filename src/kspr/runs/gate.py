@@ -240,8 +240,8 @@ def _estimate(fitted: Selection, selection: Selection) -> Claim:
     return Claim(
         "estimated",
         bound,
-        f"An estimated {percent(bound)} of the kept labels are wrong, if this is so: "
-        f"{selection.assumption} No rows are checked.",
+        f"An estimated {percent(bound)} of the kept labels are wrong. {selection.assumption} No "
+        "rows are checked.",
     )
 
 
