@@ -84,7 +84,7 @@ def test_a_cluster_embeds_files_that_select_reads(tmp_path, monkeypatch, capsys,
     text = run(*said, "--out", "f", capsys=capsys)
     assert "60 rows of 2 features: f/*.parquet" in text
     assert f"Next: kspr select 'f/*.parquet' --scheduler {scheduler}" in text
-    assert "2 of the files were there" in run(*said, "--out", "f", capsys=capsys)
+    assert "2 of the files had been embedded" in run(*said, "--out", "f", capsys=capsys)
     answer = json.loads(run(*said, "--out", "f", "--json", capsys=capsys))
     assert (answer["rows"], answer["dimensions"], answer["unreadable"]) == (60, 2, {})
     run("select", "f/*.parquet", "--out", "run", "--q", "0.3")
