@@ -397,8 +397,12 @@ def batches(digits, tmp_path):
 def test_a_new_batch_is_judged_by_the_fit_of_a_run(batches):
     old, new, out = batches / "run", batches / "new.parquet", batches / "new-run"
     run("select", batches / "old.parquet", *SAID, "--q", 0.1, "--out", old)
+    known = pq.read_table(batches / "old.parquet")[0:1].to_pylist()[0]
+    (batches / "a.csv").write_text(f"id,true_label\n{known['id']},{known['species']}\n")
+    run("verify", old, "--answers", batches / "a.csv", "--drawn", "chosen")
     run("select", new, "--with", old, "--out", out)
     found = load_run(out)
+    assert any("set no rate for these" in note for note in found.origin.notes)
     table = pq.read_table(new)
     columns = [name for name in table.column_names if name.startswith("emb_")]
     first = pq.read_table(batches / "old.parquet")

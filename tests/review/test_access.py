@@ -133,6 +133,15 @@ def test_no_inline_script_no_frame_and_no_sniffing(client, path):
 def test_a_long_request_is_refused(client):
     found = client.submit("/api/answer", queue="fix", answers=[[0, "x" * (1 << 20)]])
     assert found.status_code == 413
+    headers = {"origin": f"http://{HOST}", "content-type": "application/json"}
+    in_chunks = client.post("/api/answer", content=iter([b"{", b"}"]), headers=headers)
+    assert "content-length" not in in_chunks.request.headers
+    assert in_chunks.status_code == 413
+    headers |= {"content-length": "2"}
+    both = client.build_request(
+        "POST", "/api/answer", content=b"{}", headers={**headers, "transfer-encoding": "chunked"}
+    )
+    assert client.send(both).status_code == 413
 
 
 def test_the_page_itself_has_no_inline_script_or_style(client):

@@ -197,7 +197,7 @@ def test_checks_come_back_as_they_were_written(fitted, digits40, tmp_path):
 def test_a_draw_moves_the_cut_when_all_of_it_is_answered_and_not_before(fitted, digits40):
     """Three of a hundred answers once left three rows of 1,416."""
     checks = checks_of(fitted, digits40.y_true, 100)
-    few = replace(checks, answers=None).with_answers(dict(list(checks.known.items())[:3]), FILE)
+    few = replace(checks, answers={}).with_answers(dict(list(checks.known.items())[:3]), FILE)
     rows = fitted.draw_checks(100)
     answered = apply_checks(fitted, few)
     right = digits40.y_true[rows[:3]] == digits40.y[rows[:3]]
@@ -210,7 +210,7 @@ def test_a_draw_moves_the_cut_when_all_of_it_is_answered_and_not_before(fitted, 
     done = apply_checks(fitted, checks).clean_mask
     assert (done == fitted.with_checks(rows, digits40.y_true[rows]).clean_mask).all()
     # More rows leave a finished draw in force until they are answered, too.
-    more = checks.with_rows(fitted.draw_checks(150).tolist())
+    more = replace(checks, positions=tuple(fitted.draw_checks(150).tolist()), settled=100)
     assert (apply_checks(fitted, more).clean_mask == done).all()
     assert more.progress.startswith("100 of 150 checks are done; those after the first 100 move")
 
@@ -228,7 +228,7 @@ def test_rows_passed_over_count_as_wrong_and_rows_not_reached_do_not_count(fitte
     rows = fitted.draw_checks(40).tolist()
     for row in (rows[5], *rows[30:]):
         del known[row]
-    part = replace(checks, answers=None).with_answers(known, FILE)
+    part = replace(checks, answers={}).with_answers(known, FILE)
     assert part.reached == tuple(rows[:30])
     assert part.n_left_empty == 1
     answered = apply_checks(fitted, part, unfinished=True)

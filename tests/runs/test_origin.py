@@ -14,7 +14,6 @@ from kspr.runs.run import (
     CONSENSUS,
     Origin,
     describe,
-    labelled_by_consensus,
     origin_document,
     origin_of,
     read_origin,
@@ -89,7 +88,6 @@ def test_only_what_was_given_is_described():
 
 
 def test_a_consensus_is_the_file_of_labels_and_moves_with_the_run(tmp_path):
-    stored = labelled_by_consensus(ORIGIN)
-    assert stored.options == {"labels": CONSENSUS, "missing": "drop"}
+    stored = replace(ORIGIN, options={"labels": CONSENSUS})
     assert resolved(stored, tmp_path).options["labels"] == str(tmp_path / CONSENSUS)
     assert resolved(ORIGIN, tmp_path) == ORIGIN

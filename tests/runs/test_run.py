@@ -72,6 +72,7 @@ def test_stored_features_serve_a_run_of_items(run_of, table, features, tmp_path)
     assert made.features() is None
     np.save(tmp_path / "features.npy", features)
     about = {"fingerprint": "abc", "rows": len(features), "unreadable": {}}
+    about |= {"embedder": "e", "image_size": None, "max_pixels": None}
     write_json(tmp_path / "embedding.json", about)
     origin = replace(made.origin, embedding=str(tmp_path), fingerprint="abc")
     found = save_run(made.folder, made.selection, made.rows, origin, overwrite=True)

@@ -49,6 +49,22 @@ def test_most_doubtful_rows_come_first_and_no_row_is_asked_twice():
     assert len(labelled.plan(0.05).rows) == 0
 
 
+def test_of_many_rows_of_one_doubt_a_part_is_labelled_and_the_promise_holds():
+    """In 400 draws too many are wrong in at most 0.1 + 3 s.e., by a doubt of two values."""
+    rng = np.random.default_rng(0)
+    doubt = rng.integers(0, 2, N)
+    wrong = rng.random(N) < 0.05 + 0.2 * doubt
+    selection, failed, by_hand = DoubtSelector().fit(doubt).selection_, [], []
+    for seed in range(400):
+        answered = checked(selection, wrong, 150, seed)
+        plan = answered.plan(0.08, confidence=0.9)
+        failed.append(left_wrong(answered, plan, wrong) > 0.08 * N)
+        by_hand.append(len(plan.rows) / N)
+    assert np.mean(failed) < 0.1 + 3 * 0.3 / 20
+    assert np.std(by_hand) > 0.05
+    assert np.mean(by_hand) < 0.75
+
+
 def test_too_few_checks_ask_for_all_rows():
     selection, wrong = fitted()
     assert len(checked(selection, wrong, 20).plan(0.05).rows) == N - 20

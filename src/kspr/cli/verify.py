@@ -137,7 +137,7 @@ def _print_result(result: "Verification", run: Path, json: bool) -> None:
         print(result.estimates)
     if result.n_counted > empty:
         _print_forecast(
-            result.forecast[1:],
+            tuple(one for one in result.forecast if one[0] > result.n_counted),
             "Of the right labels, more checks of this draw can be expected to keep",
         )
     print(f"\nNext: kspr report {run}, or kspr export {run} --out FILE")

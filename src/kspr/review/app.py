@@ -51,7 +51,10 @@ def make_app(session: Session) -> Starlette:
     routes = [Route(path, partial(_in_thread, use), methods=["GET"]) for path, use in get.items()]
     for name, use in {"answer": api.answer, "undo": api.undo}.items():
         routes.append(Route(f"/api/{name}", partial(_with_body, use), methods=["POST"]))
-    explain: Any = {InputError: _explain, HTTPException: _plain}
+    explain: Any = {
+        InputError: lambda _, error: JSONResponse({"error": str(error)}, 400),
+        HTTPException: lambda _, error: PlainTextResponse(error.detail, error.status_code),
+    }
     return Starlette(routes=routes, exception_handlers=explain)
 
 
@@ -67,15 +70,6 @@ async def _with_body(use: Callable[[dict[str, Any]], Response], request: Request
     if not isinstance(body, dict):
         raise InputError("The request is no JSON object.")
     return await run_in_threadpool(use, body)
-
-
-def _explain(_: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, 400)
-
-
-def _plain(_: Request, error: Exception) -> Response:
-    refused = cast("HTTPException", error)
-    return PlainTextResponse(refused.detail, refused.status_code)
 
 
 class _Api:
@@ -188,13 +182,11 @@ class _Api:
         """Return the rows that a reviewer has answered, as `kspr verify` reads them."""
         stream, run = io.StringIO(newline=""), self._session.run
         contents, lines = self._session.details.contents, []
+        names = self._session.names
         for row in self._session.decided(_reviewer(request)):
-            p = row["position"]
-            answers = [
-                self._session.names[said] if isinstance(said, int) else said
-                for said in (row["outcome"], row["answer"])
-            ]
-            cells = [run.row[p], run.row_id[p], self._session.fitted.label[p], *answers]
+            p, answers = row["position"], (row["outcome"], row["answer"])
+            said = [names[answer] if isinstance(answer, int) else answer for answer in answers]
+            cells = [run.row[p], run.row_id[p], self._session.fitted.label[p], *said]
             text = contents.beginning(p, _LONGEST_CELL) if contents.kind == "text" else ""
             lines.append([*cells, row["queue"], row["time"], visible(" ".join(text.split()))])
         head = ["row", "id", "label", "true_label", "own_answer", "queue", "time", "text"]

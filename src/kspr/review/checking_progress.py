@@ -43,7 +43,8 @@ class Progress:
         holds at every moment, the one without checks is shown.
         """
         selection, known = apply_checks(self._fitted, checks, unfinished=True), checks.known
-        total, n_wrong = len(checks.positions), _n_wrong(selection)
+        total, checked = len(checks.positions), selection.checked
+        n_wrong = 0 if checked is None else int((~checked.right[checked.counted]).sum())
         done = total - len(checks.unanswered)
         reached = done > 0 and bool((_unchecked_levels(selection) <= checks.q).any())
         final = done > 0 and (done == total or (checks.guarantee == "anytime" and reached))
@@ -52,6 +53,7 @@ class Progress:
             has_levels = self._fitted.q_value is not None
             shown = self._fitted.at(checks.q) if has_levels else self._fitted
         n_kept = int(shown.clean_mask.sum())
+        so_far = f"{n_wrong:,} wrong so far." if done else "No row is checked yet."
         rows = [] if plan is None else plan.rows.tolist()
         n_labelled = sum(p in known for p in rows)
         asked = {*checks.positions, *rows}
@@ -67,7 +69,7 @@ class Progress:
             "complete": done == total,
             "final": final,
             "promise": _promise(selection, checks, final),
-            "verdict": _verdict(selection, checks, reached) if final else _so_far(done, n_wrong),
+            "verdict": _verdict(selection, checks, reached) if final else so_far,
             "expected": self._expected(selection, checks, reached),
             "unsettled": sum(known[p] == CANNOT_TELL for p in checks.reached if p in known),
             "to_settle": sum(opinion.is_open for opinion in checks.opinions.values()),
@@ -94,10 +96,23 @@ class Progress:
         done, total = len(checks.reached), len(checks.positions)
         if reached and not checks.unanswered:
             return _estimated(selection)
-        asked = (checks.q, checks.guarantee, checks.confidence, checks.seed, total)
-        key = (*asked, reached, done // _FORECAST_EVERY)
+        asked = (checks.q, checks.guarantee, checks.confidence)
+        key = (*asked, checks.seed, total, reached, done // _FORECAST_EVERY)
         if self._forecast is None or self._forecast[0] != key:
-            self._forecast = (key, _forecast(selection, checks, reached))
+            # The share of right labels to keep; where q is not reached, the checks that it takes.
+            self._forecast = (
+                key,
+                (
+                    selection.forecast(
+                        max(done, total),
+                        q=checks.q,
+                        guarantee=checks.guarantee,
+                        confidence=checks.confidence,
+                    )
+                    if reached
+                    else checks_needed(selection, *asked, done)
+                ),
+            )
         forecast = self._forecast[1]
         if reached and forecast is not None:
             share = percent(round(forecast, 2))
@@ -126,22 +141,13 @@ def _curve(suspicion: np.ndarray) -> list[float]:
     return [round(float(value), 4) for value in (suspicion[at] - low) / max(high - low, 1e-12)]
 
 
-def _n_wrong(selection: Selection) -> int:
-    checked = selection.checked
-    return 0 if checked is None else int((~checked.right[checked.counted]).sum())
-
-
 def _people(checks: Checks) -> list[tuple[str, int]]:
     """Return who has answered rows of the draw, and how many."""
     drawn = set(checks.positions)
     opinions = (opinion for p, opinion in checks.opinions.items() if p in drawn)
     counts = Counter(name for opinion in opinions for name in opinion.answers if name != FILED)
-    counts[FILED] = len(drawn & checks.filed.keys())
+    counts[FILED] = len(drawn & checks.answers.keys())
     return sorted((name, n) for name, n in counts.items() if n)
-
-
-def _so_far(done: int, n_wrong: int) -> str:
-    return f"{n_wrong:,} wrong so far." if done else "No row is checked yet."
 
 
 def _verdict(selection: Selection, checks: Checks, reached: bool) -> str:
@@ -192,19 +198,6 @@ def _estimated(selection: Selection) -> str:
         f"Of the right labels{among}, about {percent(recall.value)} are kept (95 %: "
         f"{percent(recall.low)} to {percent(recall.high)}). Of the kept labels, about "
         f"{percent(fsr.value)} are wrong (95 %: {percent(fsr.low)} to {percent(fsr.high)})."
-    )
-
-
-def _forecast(selection: Selection, checks: Checks, reached: bool) -> float | None:
-    """Return the share of right labels that the draw is expected to keep, where q is reached.
-
-    Where it is not, the number of checks that is expected to be enough; None where none is.
-    """
-    done, total = len(checks.reached), len(checks.positions)
-    if not reached:
-        return checks_needed(selection, checks.q, checks.guarantee, checks.confidence, done)
-    return selection.forecast(
-        max(done, total), q=checks.q, guarantee=checks.guarantee, confidence=checks.confidence
     )
 
 

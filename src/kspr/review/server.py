@@ -47,10 +47,15 @@ _HEADERS = {
 
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can reach an address."""
+    address = _address_of(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
+
+
+def _address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host)
     except ValueError:
-        return False
+        return None
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,8 @@ class Access:
             return False
         if is_loopback(host) or host == self.host.lower():
             return True
-        return self._is_any and (_is_address(host) or host == platform.node().lower())
+        is_here = _address_of(host) is not None or host == platform.node().lower()
+        return self._is_any and is_here
 
     def allows_token(self, given: str) -> bool:
         """Return whether this is the token, in a time that does not depend on what is wrong."""
@@ -111,7 +117,7 @@ class Guarded:
         if scope["type"] != "http":
             return
         refused = self._refused(scope)
-        await (refused or self._app)(scope, _limited(receive), _with_headers(send))
+        await (refused or self._app)(scope, receive, _with_headers(send))
 
     def _refused(self, scope: Scope) -> Response | None:
         request, access = Request(scope), self._access
@@ -147,29 +153,11 @@ def _foreign(headers: Headers, host: str) -> Response | None:
     if not headers.get("content-type", "").startswith("application/json"):
         return PlainTextResponse("Answers are sent as JSON.", 415)
     length = headers.get("content-length", "")
-    if not length.isdigit() or int(length) > _LONGEST_BODY:
+    # In chunks, a body has no length that the server would hold it to.
+    sized = length.isdigit() and "transfer-encoding" not in headers
+    if not sized or int(length) > _LONGEST_BODY:
         return PlainTextResponse("This is too long.", 413)
     return None
-
-
-def _is_address(host: str) -> bool:
-    try:
-        return bool(ipaddress.ip_address(host))
-    except ValueError:
-        return False
-
-
-def _limited(receive: Receive) -> Receive:
-    """Return a body no longer than it was said to be at most."""
-    left = _LONGEST_BODY
-
-    async def limited() -> Message:
-        nonlocal left
-        message = await receive()
-        left -= len(message.get("body", b""))
-        return message if left >= 0 else {"type": "http.disconnect"}
-
-    return limited
 
 
 def _with_headers(send: Send) -> Send:

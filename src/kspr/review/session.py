@@ -94,16 +94,9 @@ class Session:
         self.folder = folder
         self.run: Run = load_run(folder, settings.source, answers=False)
         self.fitted: Selection = self.run.selection
-        set_draw(
-            folder,
-            n=settings.checks,
-            q=settings.q,
-            guarantee=settings.guarantee,
-            confidence=settings.confidence,
-            seed=settings.seed,
-            new_draw=settings.new_draw,
-            fitted=self.fitted,
-        )
+        asked = ("q", "guarantee", "confidence", "seed", "new_draw")
+        how = {name: getattr(settings, name) for name in asked}
+        set_draw(folder, n=settings.checks, fitted=self.fitted, **how)
         self.log = ReviewLog(folder, self.fitted.manifest.fingerprint)
         self.details = Details(self.run)
         self.names = [str(name) for name in self.fitted.classes.tolist()]
@@ -123,21 +116,17 @@ class Session:
     def checks(self) -> Checks:
         """The draw with all answers so far, also those that other processes have written."""
         with self._lock:
-            entries = self.log.entries()
+            entries = tuple(self.log.entries())
             drawn = (self.folder / "checks.json").stat().st_mtime_ns
-            state = (drawn, len(entries))
-            if self._checks is None or self._checks[0] != state:
-                # The draw itself is read again only if somebody has changed it.
-                same = self._checks is not None and self._checks[0][0] == drawn
-                draw = self._checks[1] if same and self._checks else self._read()
-                self._checks = (state, replace(draw, log=tuple(entries)))
+            # The draw itself is read again only if somebody has changed it.
+            if self._checks is None or self._checks[0] != drawn:
+                draw = read_checks(self.folder, self.fitted)
+                if draw is None:
+                    raise InputError(f"{self.folder} has no draw any more. Start the review again.")
+                self._checks = drawn, draw
+            if len(self._checks[1].log) != len(entries):
+                self._checks = drawn, replace(self._checks[1], log=entries)
             return self._checks[1]
-
-    def _read(self) -> Checks:
-        draw = read_checks(self.folder, self.fitted)
-        if draw is None:
-            raise InputError(f"{self.folder} has no draw any more. Start the review again.")
-        return draw
 
     @cached_property
     def progress(self) -> Progress:
@@ -195,7 +184,7 @@ class Session:
         checks, said = self.checks, self.answered_by(reviewer)
         # Answers from a file are nobody's in particular: these rows are done.
         taken = checks.known.keys() | self._held_by_others(reviewer)
-        done = {*said, *checks.filed, *(taken if self.settings.share else ())}
+        done = {*said, *checks.answers, *(taken if self.settings.share else ())}
         left = [position for position in checks.positions if position not in done]
         order, repeated = [*said, *left], self.answered_by(reviewer, "repeat")
         blocks = [order[start : start + _BLOCK] for start in range(0, len(order), _BLOCK)]

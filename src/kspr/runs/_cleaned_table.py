@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from kspr.core.labels import places_in
 from kspr.errors import InputError
 from kspr.runs.run import Run
 from kspr.selectors.options import DOUBTING
@@ -54,31 +53,21 @@ class Plan:
 def write_rows(run: Run, plan: Plan, out: Path, to: Format) -> None:
     """Write the chosen rows of a run as a table: with all columns of the source, if it has any."""
     table = run.table()
-    if table is None and to.name == "huggingface" and _has_images(run):
+    if table is not None:
+        _write_columns(run, table, plan, out, to)
+        return
+    items = run.items() if to.name == "huggingface" else None
+    if items is not None and items.kind == "image":
         raise InputError(
             f"{run.origin.source} holds images in files, not in a table. Write them with --to "
             "imagefolder: load_dataset('imagefolder', data_dir=...) of datasets reads that folder."
         )
-    if table is None:
-        _write_rows(run, plan, out, to)
-    else:
-        _write_columns(run, table, plan, out, to)
-
-
-def _has_images(run: Run) -> bool:
-    items = run.items()
-    return items is not None and items.kind == "image"
-
-
-def _write_rows(run: Run, plan: Plan, out: Path, to: Format) -> None:
-    """Write the rows of a source without columns: their ids, labels and marks."""
-    label = plan.labels(run)
+    label, chosen = plan.labels(run), np.flatnonzero(plan.chosen)
 
     def batch(rows: np.ndarray) -> pa.RecordBatch:
         ids, given = pa.array(run.row_id[rows], pa.string()), pa.array(label[rows])
         return pa.record_batch({"row_id": ids, "label": given, **marks(run, rows)})
 
-    chosen = np.flatnonzero(plan.chosen)
     # As Arrow has them, texts take much memory.
     batches = (batch(chosen[k : k + _BLOCK]) for k in range(0, len(chosen), _BLOCK))
     write_batches(out, to, batch(chosen[:0]).schema, batches)
@@ -135,14 +124,9 @@ def _write_columns(run: Run, table: Table, plan: Plan, out: Path, to: Format) ->
             yield pa.record_batch([arrays[field.name] for field in schema], schema=schema)
             start += len(batch)
 
-    write_batches(out, to, schema, batches(), _delimiter(table, out))
-
-
-def _delimiter(table: Table, out: Path) -> str | None:
-    """Return the delimiter of the source where the suffix of `out` leaves it open."""
-    # A comma stands for any table as text; a tab has suffixes of its own.
-    delimiter = getattr(table, "delimiter", None)
-    return delimiter if delimiter == ";" and delimiter_of(out) == "," else None
+    # A comma stands for any table as text, and a tab has suffixes of its own.
+    semicolons = getattr(table, "delimiter", None) == ";" and delimiter_of(out) == ","
+    write_batches(out, to, schema, batches(), ";" if semicolons else None)
 
 
 def _label_cells(
@@ -159,7 +143,7 @@ def _label_cells(
     if options.labels is not None or name not in columns.schema.names:
         label = plan.labels(run)
         return name, pa.array(run.selection.classes).type, lambda _, rows: pa.array(label[rows])
-    suggested, classes = run.selection.suggested_label, run.selection.classes
+    suggested = run.selection.suggested_code
     spelled, number = _spelled(run, columns, name, plan)
 
     def cells(batch: pa.RecordBatch, rows: np.ndarray) -> pa.Array:
@@ -167,8 +151,10 @@ def _label_cells(
         if not moved.any():
             return given
         cell = np.arange(len(batch))
-        cell[moved] = len(batch) + number[places_in(classes, suggested[rows[moved]])]
-        return _combined(pa.chunked_array([given, *spelled]).take(pa.array(cell)))
+        cell[moved] = len(batch) + number[suggested[rows[moved]]]
+        # A column of a record batch must be one array.
+        combined = pa.chunked_array([given, *spelled]).take(pa.array(cell)).combine_chunks()
+        return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
 
     return name, columns.schema.field(name).type, cells
 
@@ -181,39 +167,25 @@ def _spelled(
     A suggested label is written as the source writes it: with the cell of the first row that has
     it. So class numbers stay numbers, and `01000` stays `01000`.
     """
-    selection, classes = run.selection, run.selection.classes
-    first = np.full(len(classes), -1)
-    # Backwards: the first row of a class is written last, and stays.
-    present = np.flatnonzero(~plan.gone)[::-1]
-    first[places_in(classes, selection.label[present])] = present
-    wanted = np.isin(classes, selection.suggested_label[plan.moved])
-    lost = np.flatnonzero(wanted & (first < 0))
+    selection, present = run.selection, np.flatnonzero(~plan.gone)
+    none = len(run.records())
+    first = np.full(len(selection.classes), none)
+    np.minimum.at(first, selection.label_code[present], run.joined.places()[present])
+    wanted = np.unique(selection.suggested_code[plan.moved])
+    lost = wanted[first[wanted] == none]
     if lost.size:
         raise InputError(
-            f"{run.origin.source} has no row of the class {str(classes[lost[0]])!r} any more, so "
-            "that its spelling is not known. Pass --suspects keep or drop."
+            f"{run.origin.source} has no row of the class {str(selection.classes[lost[0]])!r} any "
+            "more, so that its spelling is not known. Pass --suspects keep or drop."
         )
-    place = np.asarray(run.joined.places()[first[wanted]])
-    rank = np.full(len(classes), -1)
-    rank[np.flatnonzero(wanted)[np.argsort(place)]] = np.arange(len(place))
-    return _cells_at(columns, name, np.sort(place)), rank
-
-
-def _cells_at(columns: Columns, name: str, rows: np.ndarray) -> list[pa.Array]:
-    """Return the cells of a column in some rows, which ascend."""
-    start, cells = 0, []
-    if not len(rows):
-        return []
-    for batch in columns.walk():
-        here = rows[(rows >= start) & (rows < start + len(batch))] - start
-        cells.append(batch.column(name).take(pa.array(here)))
-        start += len(batch)
-        if start > rows[-1]:
+    wanted = wanted[np.argsort(first[wanted])]
+    rank = np.full(len(selection.classes), -1)
+    rank[wanted] = np.arange(len(wanted))
+    left, start, cells = first[wanted], 0, []
+    for batch in columns.walk() if len(left) else ():
+        here = left[left < start + len(batch)]
+        cells.append(batch.column(name).take(pa.array(here - start)))
+        left, start = left[len(here) :], start + len(batch)
+        if not len(left):
             break
-    return cells
-
-
-def _combined(cells: pa.ChunkedArray) -> pa.Array:
-    # A column of a record batch must be one array.
-    combined = cells.combine_chunks()
-    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+    return cells, rank

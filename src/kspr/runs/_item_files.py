@@ -5,6 +5,7 @@ labels of FiftyOne.
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -67,35 +68,24 @@ def write_images(
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_bytes(content)
         files[position] = name
-    notes = [
-        f"The images of class {name!r} are in the folder {folder!r}."
-        for name, folder in folders.items()
-        if name != folder
-    ]
+    renamed = [(name, folder) for name, folder in folders.items() if name != folder]
+    notes = (f"The images of class {name!r} are in the folder {to!r}." for name, to in renamed)
     return files, tuple(notes)
 
 
 def _content(items: Items, position: int, row_id: str) -> tuple[bytes, str]:
     """Return an image's bytes and suffix; pixels that are in no file of an image become PNG."""
+    from PIL import Image
+
     content, named = items.stored(position), Path(row_id).suffix.lower()
-    suffix = named if named in IMAGE_SUFFIXES else _SUFFIXES.get(content[:2], "")
-    if suffix and (named in IMAGE_SUFFIXES or _is_image(content)):
-        return content, suffix
+    if named in IMAGE_SUFFIXES:
+        return content, named
+    # Raw pixels may begin as a file; decoders of damaged images raise almost anything.
+    with suppress(Exception), Image.open(io.BytesIO(content)):
+        return content, _SUFFIXES[content[:2]]
     stream = io.BytesIO()
     items[position].save(stream, "PNG")
     return stream.getvalue(), ".png"
-
-
-def _is_image(content: bytes) -> bool:
-    """Return whether bytes are an image file: raw pixels may begin as one."""
-    from PIL import Image
-
-    try:
-        with Image.open(io.BytesIO(content)):
-            return True
-    # Decoders of damaged images raise almost anything.
-    except Exception:
-        return False
 
 
 def _name(run: Run, position: int) -> list[str]:
@@ -123,16 +113,15 @@ def _free_name(taken: set[str], folder: str, parts: list[str], suffix: str, row:
 
 def class_folders(label: np.ndarray) -> dict[str, str]:
     """Return the folder of each class; raise if two classes would share one."""
-    folders: dict[str, str] = {}
+    of_folder: dict[str, str] = {}
     for name in map(str, np.unique(label).tolist()):
-        same = next((other for other, folder in folders.items() if folder == _safe(name)), None)
-        if same is not None:
+        same = of_folder.setdefault(_safe(name), name)
+        if same != name:
             raise InputError(
                 f"The classes {same!r} and {name!r} would share the folder {_safe(name)!r}. "
                 "Rename one of them in the source, or choose an --out that ends in .csv."
             )
-        folders[name] = _safe(name)
-    return folders
+    return {name: folder for folder, name in of_folder.items()}
 
 
 def _safe(name: str) -> str:
@@ -160,13 +149,19 @@ def write_tasks(run: Run, chosen: np.ndarray, marks: _Marks, out: Path) -> list[
             f"{run.origin.source} holds neither images nor texts that Label Studio could show. "
             "Have rows checked with kspr verify --checks, which writes a CSV file."
         )
-    show = _image_address(run, items) if items.kind == "image" else _text(items)
-    tasks = {}
+    # Label Studio serves what is in a folder below its document root, never the root itself.
+    root, tasks = PurePosixPath("/", _folder(run).name), {}
     for position, fields in zip(chosen.tolist(), marks, strict=True):
         try:
-            data = {items.kind: show(position), "row_id": str(run.row_id[position]), **fields}
+            if items.kind == "image":
+                # Spaces and the like are escaped, as in every address.
+                address = (root / _within(run, items, position)).as_uri()
+                shown_as = _SERVED + address.removeprefix("file:///")
+            else:
+                shown_as = str(items[position])
         except UnreadableItemError:
             continue
+        data = {items.kind: shown_as, "row_id": str(run.row_id[position]), **fields}
         tasks[position] = {"data": data, "predictions": [_prediction(run, position)]}
     config = _config(items.kind, [str(name) for name in run.selection.classes.tolist()])
     # The config first: tasks without it would look like a whole export after a kill.
@@ -204,17 +199,6 @@ ANNOTATION_WRITERS: Mapping[str, Callable[[Run, np.ndarray, _Marks, Path], list[
     "fiftyone": write_fiftyone,
 }
 """The function that writes the rows for each tool."""
-
-
-def _text(items: Items) -> Callable[[int], str]:
-    return lambda position: str(items[position])
-
-
-def _image_address(run: Run, items: Items) -> Callable[[int], str]:
-    # Label Studio serves what is in a folder below its document root, never the root itself.
-    root = PurePosixPath("/", _folder(run).name)
-    # Spaces and the like are escaped, as in every address.
-    return lambda k: _SERVED + (root / _within(run, items, k)).as_uri().removeprefix("file:///")
 
 
 def _folder(run: Run) -> Path:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
@@ -35,7 +34,7 @@ from kspr.sources.readers.file_checks import (
     no_such,
     shown,
 )
-from kspr.sources.readers.json_tables import Task, open_tasks
+from kspr.sources.readers.json_tables import open_tasks
 from kspr.sources.records import all_distinct
 
 if TYPE_CHECKING:
@@ -47,6 +46,7 @@ __all__ = [
     "Answers",
     "Checks",
     "apply_checks",
+    "begin_checks",
     "planned",
     "read_answers",
     "read_checks",
@@ -73,10 +73,10 @@ class Checks:
     """Of the data that the selection was made from."""
     positions: tuple[int, ...] = ()
     """Rows that were drawn at random, as numbers in the selection, in the order of the draw."""
-    answers: dict[str, str] | None = None
+    answers: dict[int, str] = field(default_factory=dict)
     """True labels of CSV files by position, as text; also of rows that were not drawn: these were
     chosen."""
-    files: dict[str, str] | None = None
+    files: dict[int, str] = field(default_factory=dict)
     """The file that each of these answers was read from last, by position."""
     settled: int = 0
     """Number of drawn rows that all had an answer when more were drawn."""
@@ -86,20 +86,15 @@ class Checks:
     log: tuple[Entry, ...] = ()
     """The answers of the review page, which have a file of their own."""
 
-    @property
-    def filed(self) -> dict[int, str]:
-        """True labels of CSV files by position."""
-        return {int(position): truth for position, truth in (self.answers or {}).items()}
-
     @cached_property
     def opinions(self) -> dict[int, Opinion]:
         """What reviewers said, by position."""
-        return opinions(self.log, self.positions, self.filed)
+        return opinions(self.log, self.positions, self.answers)
 
     @cached_property
     def known(self) -> dict[int, str]:
         """True labels by position, of files and of the review page."""
-        return {**self.filed, **{p: opinion.resolved for p, opinion in self.opinions.items()}}
+        return {**self.answers, **{p: opinion.resolved for p, opinion in self.opinions.items()}}
 
     def with_answers(self, answers: dict[int, str | None], path: Path) -> Checks:
         """Return the checks with the answers of the file `path`; a later one replaces an earlier.
@@ -107,13 +102,12 @@ class Checks:
         None withdraws an answer that was read from this file, and leaves those of other files: of
         two people who share a draw, each has a file with gaps.
         """
-        name, filed, files = str(path.resolve()), dict(self.answers or {}), dict(self.files or {})
+        name, filed, files = str(path.resolve()), dict(self.answers), dict(self.files)
         for position, truth in answers.items():
-            key = str(position)
             if truth is not None:
-                filed[key], files[key] = truth, name
-            elif files.get(key) == name:
-                filed.pop(key, None)
+                filed[position], files[position] = truth, name
+            elif files.get(position) == name:
+                filed.pop(position, None)
         return replace(self, answers=filed, files=files)
 
     def with_answers_of(self, before: Checks | None) -> Checks:
@@ -168,10 +162,14 @@ class Checks:
         rest = f" those after the first {moving:,}" if moving else ""
         return f"{said};{rest or ' they'} move the threshold once all of them are."
 
-    def with_rows(self, positions: Iterable[int]) -> Checks:
-        """Return the checks with more drawn rows; `positions` are all of them, in their order."""
-        settled = self.settled if self.unanswered else len(self.positions)
-        return replace(self, positions=tuple(positions), settled=settled)
+
+def begin_checks(selection: Selection, drawn: Drawn, **given: Any) -> Checks:
+    """Return checks without answers; what is not `given` is usual, or as the selection was made."""
+    asked = selection.manifest.parameters.get("q")
+    q = asked if isinstance(asked, float) else DEFAULT_Q
+    how = {"guarantee": "mean", "confidence": 0.95, "q": q, "seed": 0, **given}
+    rates = {name: float(how[name]) for name in ("confidence", "q")}
+    return Checks(drawn=drawn, fingerprint=selection.manifest.fingerprint, **{**how, **rates})
 
 
 def apply_checks(
@@ -216,7 +214,7 @@ def planned(fitted: Selection, checks: Checks | None) -> Plan | None:
     if checks is None or checks.plan is None or checks.unanswered:
         return None
     drawn = set(checks.positions)
-    answers = {p: truth for p, truth in (checks.answers or {}).items() if int(p) in drawn}
+    answers = {p: truth for p, truth in checks.answers.items() if p in drawn}
     log = tuple(
         entry for entry in checks.log if entry.undoes is not None or entry.position in drawn
     )
@@ -234,21 +232,22 @@ def read_checks(folder: Path, selection: Selection) -> Checks | None:
         if not log:
             return None
         # The draw is lost, so that it is not known which of the rows were drawn at random.
-        asked = selection.manifest.parameters.get("q")
-        q = asked if isinstance(asked, float) else DEFAULT_Q
-        return Checks("chosen", "mean", 0.95, q, 0, fingerprint, log=log)
+        return replace(begin_checks(selection, "chosen"), log=log)
     about = read_json(file)
     try:
         plan = about.get("plan")
+        by_row = {
+            name: {int(row): text for row, text in (about.get(name) or {}).items()}
+            for name in ("answers", "files")
+        }
         lists = {"positions": tuple(about["positions"]), "plan": plan and tuple(plan), "log": ()}
-        checks = Checks(**{**about, **lists})
-        known = checks.filed
+        checks = Checks(**{**about, **lists, **by_row})
+        known = checks.answers
         sound = (
             checks.drawn in get_args(Drawn)
             and checks.guarantee in get_args(Guarantee)
             and all(type(p) is int and 0 <= p < len(selection) for p in (*checks.positions, *known))
             and all(isinstance(answer, str) for answer in known.values())
-            and isinstance(checks.files, dict | None)
             and all(
                 type(value) is float and 0 < value < 1
                 for value in (checks.q, checks.confidence, *(checks.plan or ()))
@@ -298,7 +297,15 @@ def read_answers(path: Path, rows: RunRows, label: np.ndarray) -> Answers:
     """
     table = _from_tasks(path) if path.suffix.lower() == ".json" else _read(path)
     position = _positions(path, table, rows)
-    _check_labels(path, table, rows, label, position)
+    # Ids or given labels that differ: the file was made for other data.
+    held = {"id": rows.row_id[position].tolist(), "label": label[position].tolist()}
+    for column, values in held.items():
+        for (where, entry), value in zip(table, values, strict=True):
+            if column in entry and not _same(entry[column], value):
+                raise InputError(
+                    f"{path}, {where}: the {column} is {shown(entry[column].strip())}, but the "
+                    f"data has {str(value)!r} there. The file was changed, or is about other data."
+                )
     known = encode_labels(label, "label").classes
     truth = [_answer(path, where, entry[_TRUTH], known) for where, entry in table]
     by_position = dict(zip(position.tolist(), truth, strict=True))
@@ -307,23 +314,22 @@ def read_answers(path: Path, rows: RunRows, label: np.ndarray) -> Answers:
 
 def _from_tasks(path: Path) -> _Entries:
     """Return the answers in tasks of Label Studio, with the columns of a CSV file of answers."""
-    return [(task.where, _as_entry(task, path)) for task in open_tasks(path)]
-
-
-def _as_entry(task: Task, path: Path) -> dict[str, str]:
-    names = {name: task.data[name] for name in ("row_id", "id") if name in task.data}
-    if not names:
-        raise InputError(
-            f"{path}, {task.where} has no 'row_id' in its data, by which its row would be found. "
-            "Import tasks that `kspr export --to label-studio` wrote."
-        )
-    entry = {"id": str(next(iter(names.values())))}
-    # Where people differ, or skipped the task, nobody can tell.
-    entry[_TRUTH] = (task.choice or CANNOT_TELL) if task.answered else ""
-    for column, name in (("label", "kspr_given_label"), ("drawn_from", "drawn_from")):
-        if name in task.data:
-            entry[column] = str(task.data[name])
-    return entry
+    table = []
+    for task in open_tasks(path):
+        name = next((name for name in ("row_id", "id") if name in task.data), None)
+        if name is None:
+            raise InputError(
+                f"{path}, {task.where} has no 'row_id' in its data, by which its row would be "
+                "found. Import tasks that `kspr export --to label-studio` wrote."
+            )
+        entry = {"id": str(task.data[name])}
+        # Where people differ, or skipped the task, nobody can tell.
+        entry[_TRUTH] = (task.choice or CANNOT_TELL) if task.answered else ""
+        for column, held in (("label", "kspr_given_label"), ("drawn_from", "drawn_from")):
+            if held in task.data:
+                entry[column] = str(task.data[held])
+        table.append((task.where, entry))
+    return table
 
 
 def _read(path: Path) -> _Entries:
@@ -338,13 +344,14 @@ def _read(path: Path) -> _Entries:
     reader = csv.DictReader(
         io.StringIO(text, newline=""), delimiter=split_by(text.split("\n", 1)[0]), restval=""
     )
+    table = []
     try:
-        # Spreadsheets leave lines of nothing but delimiters at the end.
-        table = [
-            (f"line {reader.line_num}", {name: _cell(value) for name, value in entry.items()})
-            for entry in reader
-            if any(_texts(entry.values()))
-        ]
+        for line in reader:
+            # What a spreadsheet would take for a formula was written with an apostrophe in front.
+            cells = {k: from_spreadsheet_cell(v) for k, v in line.items() if isinstance(v, str)}
+            # Spreadsheets leave lines of nothing but delimiters at the end.
+            if any(cell.strip() for cell in cells.values()):
+                table.append((f"line {reader.line_num}", cells))
     except csv.Error as error:
         raise InputError(f"{path} cannot be read as a CSV file: {error}") from error
     columns = list(reader.fieldnames or ())
@@ -355,15 +362,6 @@ def _read(path: Path) -> _Entries:
     if not table:
         raise InputError(f"{path} has no rows.")
     return table
-
-
-def _cell(value: Any) -> Any:
-    # What a spreadsheet would take for a formula was written with an apostrophe in front.
-    return from_spreadsheet_cell(value) if isinstance(value, str) else value
-
-
-def _texts(values: Iterable[Any]) -> list[str]:
-    return [value.strip() for value in values if isinstance(value, str)]
 
 
 def _positions(path: Path, table: _Entries, rows: RunRows) -> np.ndarray:
@@ -378,48 +376,30 @@ def _positions(path: Path, table: _Entries, rows: RunRows) -> np.ndarray:
     asked = [entry[column].strip() for _, entry in table]
     # A spreadsheet may write 7.0 for row 7.
     asked = [value.removesuffix(".0") for value in asked] if column == "row" else asked
-    place = _places(known, set(asked))
+    # A few of very many.
+    wanted, texts = set(asked), ((str(k), place) for place, k in enumerate(known.tolist()))
+    place = {text: position for text, position in texts if text in wanted}
+    seen: set[str] = set()
     for (where, entry), value in zip(table, asked, strict=True):
         if value not in place:
             raise InputError(
                 f"{path}, {where}: there is no row with the {column} "
                 f"{shown(entry[column].strip())}."
             )
-    if len(set(asked)) < len(asked):
-        twice = next(value for k, value in enumerate(asked) if value in asked[:k])
-        name = int(twice) if column == "row" else twice
-        raise InputError(f"{path} has two answers for the {column} {name!r}; keep one.")
+        if value in seen:
+            name = int(value) if column == "row" else value
+            raise InputError(f"{path} has two answers for the {column} {name!r}; keep one.")
+        seen.add(value)
     return np.array([place[value] for value in asked], dtype=np.int64)
-
-
-def _places(known: np.ndarray, asked: set[str]) -> dict[str, int]:
-    """Return where the rows are that are asked for: a few of very many."""
-    texts = ((str(value), position) for position, value in enumerate(known.tolist()))
-    return {text: position for text, position in texts if text in asked}
-
-
-def _check_labels(
-    path: Path, table: _Entries, rows: RunRows, label: np.ndarray, position: np.ndarray
-) -> None:
-    """Raise if ids or given labels differ: the file was made for other data."""
-    held = {"id": rows.row_id[position].tolist(), "label": label[position].tolist()}
-    for column, values in held.items():
-        for (where, entry), value in zip(table, values, strict=True):
-            if column in entry and not _same(entry[column], value):
-                raise InputError(
-                    f"{path}, {where}: the {column} is {shown(entry[column].strip())}, but the "
-                    f"data has {str(value)!r} there. The file was changed, or is about other data."
-                )
 
 
 def _answer(path: Path, where: str, text: str, classes: np.ndarray) -> str | None:
     """Return a true label; None where it is left empty."""
-    text = (text or "").strip()
-    known = [str(name) for name in classes.tolist()]
-    if not text or text in known or text in (NO_CLASS, CANNOT_TELL):
-        return text or None
+    text, known = text.strip(), [str(name) for name in classes.tolist()]
     if known == [RIGHT] and text.casefold() == "wrong":
         return NO_CLASS
+    if not text or text in known or text in (NO_CLASS, CANNOT_TELL):
+        return text or None
     place = int(places_in(classes, [text])[0])
     if place >= 0:
         return known[place]

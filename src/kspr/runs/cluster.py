@@ -78,19 +78,15 @@ def load_on_cluster(client: Any, source: Path, options: ReadOptions) -> Loaded:
     # The graph is kept: rows of a worker that is lost are read again.
     with client.as_current():
         held = list(persist(*calls(_read_part, [(part, options) for part in parts])))
-    columns = [list(column) for column in zip(*results(client, calls(_columns, held)), strict=True)]
-    features = calls(_features, held)
-    lengths = [len(row) for row in columns[0]]
-    filled = [number for number, n in enumerate(lengths) if n]
+    columns = list(zip(*results(client, calls(_columns, held)), strict=True))
     row, label, digest = (np.concatenate(column) for column in columns[:3])
     ids, groups = (None if c[0] is None else np.concatenate(c) for c in columns[3:])
     total = sum(part.n_rows for part in parts)
-    notes: tuple[str, ...] = ()
-    if len(row) < total:
-        notes = (f"{total - len(row):,} rows have no label and are left out.",)
-    (shape,) = results(client, calls(np.shape, [features[filled[0]]]))
-    kept = [features[number] for number in filled], [lengths[number] for number in filled]
-    rows = DaskFeatures(client, *kept, int(shape[1]))
+    unlabelled = f"{total - len(row):,} rows have no label and are left out."
+    lengths = [len(of_part) for of_part in columns[0]]
+    kept = [(part, n) for part, n in zip(calls(_features, held), lengths, strict=True) if n]
+    (shape,) = results(client, calls(np.shape, [kept[0][0]]))
+    rows = DaskFeatures(client, [part for part, _ in kept], [n for _, n in kept], int(shape[1]))
     # Entries of rows without a label have no meaning, and are never looked at.
     place = np.zeros(total, dtype=np.int64)
     place[row] = np.arange(len(row))
@@ -102,7 +98,7 @@ def load_on_cluster(client: Any, source: Path, options: ReadOptions) -> Loaded:
         features=rows,
         groups=None if groups is None else groups[place],
         named=ids is not None,
-        notes=notes,
+        notes=(unlabelled,) if len(row) < total else (),
     )
     return Loaded(records, rows, row, read_digest=digest[place])
 
@@ -214,11 +210,14 @@ def _embed_part(part: Part, path: Path, job: _Job) -> dict[str, Any]:
     # The lock: threads of one worker share the embedder.
     with _LOADING:
         embedder = _embedder(job.kind, job.identity, job.settings, job.rows)
-    size = job.settings.batch_size
-    shards = list(embed_shards(items, embedder, job.precision, batch_size=size))
-    unreadable = {
-        part.start + row: why for shard in shards for row, why in shard.unreadable.items()
-    }
+    (shard,) = embed_shards(
+        items,
+        embedder,
+        job.precision,
+        batch_size=job.settings.batch_size,
+        shard_rows=max(len(items), 1),
+    )
+    unreadable = {part.start + row: why for row, why in shard.unreadable.items()}
     if unreadable and job.settings.strict:
         row, why = next(iter(unreadable.items()))
         raise UnreadableItemError(
@@ -228,12 +227,12 @@ def _embed_part(part: Part, path: Path, job: _Job) -> dict[str, Any]:
     about = {
         "made_from": made_from,
         "rows": len(items) - len(unreadable),
-        "dimensions": max(shard.features.shape[1] for shard in shards),
+        "dimensions": shard.features.shape[1],
         "unreadable": {str(row): why for row, why in unreadable.items()},
         "engine": embedder.engine(),
     }
     if about["rows"]:
-        write_parquet(path, _table(records, part.start, shards, about))
+        write_parquet(path, _table(records, part.start, shard, about))
     else:
         # Nothing could be read: what an earlier start has written is of other items.
         path.unlink(missing_ok=True)
@@ -250,12 +249,9 @@ def _embedder(kind: Kind, identity: str, settings: EmbedSettings, rows: int) -> 
     return load_embedder(settings, kind, rows)
 
 
-def _table(
-    records: Records, first: int, shards: Sequence[Shard], about: dict[str, Any]
-) -> pa.Table:
+def _table(records: Records, first: int, shard: Shard, about: dict[str, Any]) -> pa.Table:
     """Return the rows of a part as `kspr select` reads them."""
-    row = np.concatenate([shard.rows for shard in shards])
-    X = np.concatenate([shard.features for shard in shards if len(shard.rows)])
+    row, X = shard.rows, shard.features
     ids = records.row_id[row] if records.named else (first + row).astype(str)
     columns: dict[str, Any] = {
         "row": first + row,

@@ -1,6 +1,6 @@
 """Rows drawn at random for a person to check, in a file or on a page."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from kspr._files import staged
 from kspr._text import write_csv
 from kspr.errors import InputError, UnreadableItemError
 from kspr.noise import check_seed
-from kspr.runs.answers import Checks, read_checks, write_checks
+from kspr.runs.answers import Checks, begin_checks, read_checks, write_checks
 from kspr.runs.run import Run, load_run
 from kspr.runs.storage import load_selection
 from kspr.selectors import Selection
@@ -27,6 +27,7 @@ __all__ = [
     "COLUMNS",
     "DEFAULT_CHECKS",
     "Draw",
+    "check_q",
     "check_same",
     "draw_checks",
     "drawable",
@@ -90,7 +91,7 @@ def draw_checks(
     run = load_run(folder, source)
     begun = _begun(folder, run.fitted, run.checks, asked, new=new_draw)
     done = len(begun.positions)
-    draw = begun.with_rows(_first(run.fitted, begun, done + n))
+    draw = _longer(run.fitted, begun, done + n)
     rows = list(draw.positions[done:])
     if not rows:
         raise InputError(f"All {done:,} rows that could be drawn have been drawn.")
@@ -162,7 +163,7 @@ def set_draw(
             f"that --checks cannot be less, got {count:,}."
         )
     if count > len(draw.positions):
-        draw = draw.with_rows(_first(fitted, draw, count))
+        draw = _longer(fitted, draw, count)
     if draw != before:
         write_checks(folder, draw)
     return draw
@@ -176,31 +177,21 @@ def _begun(
     if before is not None and before.positions and not new:
         check_same(folder, before, given)
         return before
-    return _new_draw(folder, fitted, **given).with_answers_of(before)
+    check_q(folder, fitted, given)
+    draw = begin_checks(fitted, **{"drawn": "pool", **given}).with_answers_of(before)
+    check_seed(draw.seed, "--seed")
+    check_rate("q", draw.q)
+    check_rate("confidence", draw.confidence)
+    return draw
 
 
-def _new_draw(
-    folder: Path,
-    fitted: Selection,
-    *,
-    drawn: Drawn = "pool",
-    guarantee: Guarantee = "mean",
-    confidence: float = 0.95,
-    q: float | None = None,
-    seed: int = 0,
-) -> Checks:
-    """Return a draw of which no row is drawn yet."""
-    check_seed(seed, "--seed")
-    asked = fitted.manifest.parameters.get("q") if q is None else q
-    if asked is None:
+def check_q(folder: Path, fitted: Selection, given: Mapping[str, Any]) -> None:
+    """Raise if neither the selection nor the user says for which error rate rows are drawn."""
+    if given.get("q", fitted.manifest.parameters.get("q")) is None:
         raise InputError(
             f"{folder} was made without an error rate. Give one with --q: kspr verify {folder} "
             "--checks 100 --q 0.05."
         )
-    check_rate("q", asked)
-    check_rate("confidence", confidence)
-    fingerprint = fitted.manifest.fingerprint
-    return Checks(drawn, guarantee, float(confidence), float(asked), seed, fingerprint)
 
 
 def check_same(folder: Path, draw: Checks, given: dict[str, Any]) -> None:
@@ -214,12 +205,14 @@ def check_same(folder: Path, draw: Checks, given: dict[str, Any]) -> None:
             )
 
 
-def _first(fitted: Selection, checks: Checks, n: int) -> list[int]:
-    """Return the first `n` rows that can be drawn; those that were drawn already come first."""
+def _longer(fitted: Selection, checks: Checks, n: int) -> Checks:
+    """Return the draw with `n` rows, as far as there are so many; earlier ones come first."""
     # Enough of them, even if each row that was drawn is among them once more.
     more = drawable(fitted, checks)[: n + len(checks.positions)]
     # Rows that a user declared to be a random draw are in no order of ours.
-    return list(dict.fromkeys([*checks.positions, *more.tolist()]))[:n]
+    positions = tuple(dict.fromkeys([*checks.positions, *more.tolist()]))[:n]
+    settled = checks.settled if checks.unanswered else len(checks.positions)
+    return replace(checks, positions=positions, settled=settled)
 
 
 def drawable(fitted: Selection, checks: Checks) -> np.ndarray:
@@ -240,33 +233,22 @@ def forecast_of(selection: Selection, checks: Checks, n: int) -> tuple[tuple[int
     """Return `n` checks and multiples of that, with the share of right labels to expect of each."""
     if selection.control not in DOUBTING:
         return ()
-    how: dict[str, Any] = {"q": checks.q, "guarantee": checks.guarantee}
-    how["confidence"] = checks.confidence
-    return tuple(
-        (times * n, selection.forecast(times * n, **how))
-        for times in _FORECASTS
-        if times * n <= len(selection)
-    )
+    how: Any = {name: getattr(checks, name) for name in ("q", "guarantee", "confidence")}
+    sizes = [times * n for times in _FORECASTS if times * n <= len(selection)]
+    return tuple((size, selection.forecast(size, **how)) for size in sizes)
 
 
 def _write(run: Run, rows: list[int], draw: Checks | None, out: Path) -> None:
     """Write a file of answers about rows of a `draw`; None for rows that are in none."""
-    shown = _shown(run, rows)
-    lines = _lines(run, rows, draw, list(shown.values()))
+    # An answer that is known already need not be given again.
+    known, origin = ({}, "") if draw is None else (draw.known, draw.drawn)
+    label, suggested, shown = run.selection.label, run.selection.suggested_label, _shown(run, rows)
+    lines = (
+        [run.row[k], run.row_id[k], label[k], suggested[k], known.get(k, ""), origin, *cells]
+        for k, *cells in zip(rows, *shown.values(), strict=True)
+    )
     with staged(out) as staging, staging.open("w", newline="", encoding="utf-8") as file:
         write_csv(file, [*COLUMNS, *shown], lines)
-
-
-def _lines(
-    run: Run, rows: list[int], draw: Checks | None, shown: list[list[str]]
-) -> Iterator[list[object]]:
-    """Yield the lines of rows in a file of answers, for `COLUMNS` and the columns `shown`."""
-    known, origin = ({}, "") if draw is None else (draw.known, draw.drawn)
-    label, suggested = run.selection.label, run.selection.suggested_label
-    for k, *extra in zip(rows, *shown, strict=True):
-        # An answer that is known already need not be given again.
-        truth = known.get(k, "")
-        yield [run.row[k], run.row_id[k], label[k], suggested[k], truth, origin, *extra]
 
 
 def _shown(run: Run, drawn: list[int]) -> dict[str, list[str]]:

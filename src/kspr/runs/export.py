@@ -16,7 +16,6 @@ from kspr.runs._cleaned_table import Plan, marks, write_rows
 from kspr.runs._item_files import ANNOTATION_WRITERS, config_beside, write_images
 from kspr.runs.run import Run, load_run
 from kspr.runs.verify import checking_notes
-from kspr.selectors import Selection
 from kspr.selectors.relabelling import THRESHOLD
 from kspr.sources.formats import Format, WrittenFormat, written_format
 from kspr.sources.readers.file_checks import listed
@@ -129,26 +128,26 @@ def export_run(
     finished = run.checks is not None and run.checks.plan is not None
     suspects = suspects or ("reviewed" if finished else "drop")
     plan = _plan(run, suspects, threshold)
-    if finished and suspects != "reviewed" and say is not None:
-        say("The promise of the plan is for --suspects reviewed, not for this file.")
     if suspects in _RELABELLED and say is not None:
         say(f"{run.selection.relabel(threshold)}\n{_forecast(plan, suspects)}")
+    notes = checking_notes(run)
+    if finished and suspects != "reviewed":
+        notes = ("What the plan promises is not about this file: that takes --suspects reviewed.",)
     if in_folder:
-        return _export_folder(run, plan, out, known)
-    if not plan.differing().any():
-        changes.unlink(missing_ok=True)
-        write_rows(run, plan, out, known)
-        return _exported(run, plan, out, None)
+        return _export_folder(run, plan, out, known, notes)
+    differs = bool(plan.differing().any())
+    changes.unlink(missing_ok=True)
     # The list first: data without its list would look like a whole export after a kill. A list
     # without data is about nothing, and the next export replaces it.
-    with staged(changes) as staging:
-        _write_changes(staging, run, plan)
+    if differs:
+        with staged(changes) as staging:
+            _write_changes(staging, run, plan)
     try:
         write_rows(run, plan, out, known)
     except BaseException:
         changes.unlink(missing_ok=True)
         raise
-    return _exported(run, plan, out, changes)
+    return _exported(run, plan, out, changes if differs else None, notes)
 
 
 def _forecast(plan: Plan, suspects: str) -> str:
@@ -168,16 +167,15 @@ def _check_new(*paths: Path) -> None:
             raise InputError(f"{path} already exists. Choose another --out.")
 
 
-def _export_folder(run: Run, plan: Plan, out: Path, to: Format) -> Exported:
+def _export_folder(run: Run, plan: Plan, out: Path, to: Format, notes: tuple[str, ...]) -> Exported:
     """Write a folder of images, or a data set of Hugging Face; with the list of changes inside."""
     files: dict[int, str] | None = None
-    notes: tuple[str, ...] = ()
     with staged(out) as staging:
         if to.name == "imagefolder":
             chosen = np.flatnonzero(plan.chosen)
-            files, notes = write_images(run, chosen, plan.labels(run), staging)
+            files, renamed = write_images(run, chosen, plan.labels(run), staging)
             plan = plan.without(list(files))
-            notes += _changed(run, np.setdiff1d(chosen, list(files)))
+            notes += (*renamed, *_changed(run, np.setdiff1d(chosen, list(files))))
         else:
             write_rows(run, plan, staging, to)
         _write_changes(staging / _CHANGES, run, plan, files)
@@ -190,32 +188,25 @@ def _export_folder(run: Run, plan: Plan, out: Path, to: Format) -> Exported:
 
 def _export_rows(run: Run, out: Path, tool: str, rows: RowsShown | None) -> Exported:
     """Write rows for people to look at in `tool`."""
-    chosen, more = _rows_shown(run, rows or _SHOWN[tool])
+    rows, checks, more = rows or _SHOWN[tool], run.checks, {}
+    if rows == "drawn":
+        if checks is None or not checks.positions:
+            raise InputError(
+                f"No rows were drawn from {run.folder} yet. Draw some with kspr verify "
+                f"{run.folder} --checks 100."
+            )
+        chosen, more = np.array(checks.positions, dtype=np.int64), {"drawn_from": checks.drawn}
+    else:
+        chosen = np.arange(len(run.rows)) if rows == "all" else run.selection.suspect_indices
     chosen = chosen[run.joined.places()[chosen] >= 0]
     said = [
         {name: value for name, value in {**fields, **more}.items() if value is not None}
         for fields in pa.table(marks(run, chosen)).to_pylist()
     ]
     written = ANNOTATION_WRITERS[tool](run, chosen, said, out)
-    notes = _changed(run, np.setdiff1d(chosen, written))
+    notes = (*run.notes(), *checking_notes(run), *_changed(run, np.setdiff1d(chosen, written)))
     config = config_beside(out) if tool == "label-studio" else None
-    notes = (*run.notes(), *checking_notes(run), *notes)
     return Exported(out, len(written), 0, 0, None, notes, config)
-
-
-def _rows_shown(run: Run, rows: RowsShown) -> tuple[np.ndarray, dict[str, str]]:
-    """Return the positions of the rows to show, in order, and what else is said of each."""
-    if rows == "all":
-        return np.arange(len(run.rows)), {}
-    if rows == "suspects":
-        return run.selection.suspect_indices, {}
-    checks = run.checks
-    if checks is None or not checks.positions:
-        raise InputError(
-            f"No rows were drawn from {run.folder} yet. Draw some with kspr verify {run.folder} "
-            "--checks 100."
-        )
-    return np.array(checks.positions, dtype=np.int64), {"drawn_from": checks.drawn}
 
 
 def _changed(run: Run, left: np.ndarray) -> tuple[str, ...]:
@@ -234,11 +225,9 @@ def _is_left(changes: Path) -> bool:
 
 
 def _plan(run: Run, suspects: Suspects, threshold: float) -> Plan:
-    selection, n = run.selection, len(run.rows)
-    present = run.joined.places() >= 0
-    moved = np.zeros(n, dtype=bool)
-    everything = suspects in ("keep", "relabel-keep", "reviewed")
-    chosen = np.ones(n, dtype=bool) if everything else selection.clean_mask.copy()
+    selection, present = run.selection, run.joined.places() >= 0
+    moved = np.zeros(len(present), dtype=bool)
+    chosen = selection.clean_mask | (suspects in ("keep", "relabel-keep", "reviewed"))
     if suspects in _RELABELLED:
         moved = selection.relabel(threshold).pile == "change"
         chosen |= moved
@@ -252,7 +241,7 @@ def _plan(run: Run, suspects: Suspects, threshold: float) -> Plan:
 
 
 def _exported(
-    run: Run, plan: Plan, out: Path, changes: Path | None, more: tuple[str, ...] = ()
+    run: Run, plan: Plan, out: Path, changes: Path | None, notes: tuple[str, ...]
 ) -> Exported:
     return Exported(
         out=out,
@@ -260,31 +249,30 @@ def _exported(
         relabelled=int(plan.moved.sum()),
         dropped=len(run.rows) - int(plan.gone.sum()) - int(plan.chosen.sum()),
         changes=changes,
-        notes=(*run.notes(), *checking_notes(run), *more),
+        notes=(*run.notes(), *notes),
     )
 
 
 def _write_changes(path: Path, run: Run, plan: Plan, files: dict[int, str] | None = None) -> None:
     """List the rows that differ from the source; with `files`, all rows and the file of each."""
-    shown = plan.differing() if files is None else np.ones_like(plan.chosen)
-    lines = _changes(run, plan, np.flatnonzero(shown), files)
     with path.open("w", newline="", encoding="utf-8") as file:
-        write_csv(file, _LISTED if files is None else [*_LISTED, "file"], lines)
+        head = _LISTED if files is None else [*_LISTED, "file"]
+        write_csv(file, head, _changes(run, plan, files))
 
 
-def _changes(
-    run: Run, plan: Plan, rows: np.ndarray, files: dict[int, str] | None
-) -> Iterator[list[Any]]:
-    """Yield the lines of some rows, for `_LISTED`, and the file of each if there are `files`."""
+def _changes(run: Run, plan: Plan, files: dict[int, str] | None) -> Iterator[list[Any]]:
     selection, checked = run.selection, run.selection.checked
     given, new, level = selection.label, selection.suggested_label, selection.q_value
+    chance = selection.suggestion_probability
+    rows = np.flatnonzero(plan.differing()) if files is None else np.arange(len(run.rows))
     by_person = np.isin(rows, [] if checked is None else checked.rows)
     for k, a_person in zip(rows.tolist(), by_person.tolist(), strict=True):
         if plan.gone[k]:
             action, to, why = "left out", "", "gone from the source, or changed there"
         elif plan.moved[k]:
-            why = "checked by a person" if a_person else _chance(selection, k)
+            right = "" if chance is None else f"; this label is right with {chance[k]:.0%}"
             action, to = "relabelled", new[k]
+            why = "checked by a person" if a_person else f"suspect{right}"
         elif plan.chosen[k]:
             action, to, why = "kept", given[k], ""
         else:
@@ -293,11 +281,6 @@ def _changes(
         q = "" if level is None else f"{level[k]:.4g}"
         more = [] if files is None else [files.get(k, "")]
         yield [run.row[k], run.row_id[k], action, given[k], to, why, q, *more]
-
-
-def _chance(selection: Selection, k: int) -> str:
-    chance = selection.suggestion_probability
-    return "suspect" if chance is None else f"suspect; this label is right with {chance[k]:.0%}"
 
 
 def data_card(run: Run, exported: Exported) -> str:

@@ -5,6 +5,7 @@ says of itself is not enough for that: its answers are applied again when it is 
 is computed again here.
 """
 
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -15,9 +16,8 @@ import numpy as np
 from kspr._files import write_text
 from kspr._text import percent, shorten, visible
 from kspr.core.intervals import clopper_pearson_interval, fisher_exact
-from kspr.core.labels import same_label
+from kspr.core.labels import places_in
 from kspr.errors import InputError, UnreadableItemError
-from kspr.runs.answers import Checks
 from kspr.runs.draws import drawable
 from kspr.runs.run import Run, load_run
 from kspr.runs.select import votes_have_changed
@@ -156,26 +156,18 @@ def _same_data(run: Run) -> Requirement:
     """Return whether the data of the run is as it was."""
     # Without the data nothing can be said; this names the way out.
     run.records()
-    notes = [*run.notes(), *_changed_images(run)]
+    notes, items = list(run.notes()), run.items()
+    # Joining by id does not read images, and a gate should not take a file name for an image.
+    if items is not None and items.kind == "image":
+        try:
+            deque(items.content(), maxlen=0)
+        except UnreadableItemError as error:
+            notes.append(str(error))
     if votes_have_changed(run):
         notes.append("The annotators' labels are not what the run was made from.")
     return Requirement(
         "same data", not notes, " ".join(notes) or f"All {len(run.rows):,} rows are as they were."
     )
-
-
-def _changed_images(run: Run) -> list[str]:
-    """Return a sentence on the first image that differs, as a list."""
-    # Joining by id does not read images, and a gate should not take a file name for an image.
-    items = run.items()
-    if items is None or items.kind != "image":
-        return []
-    try:
-        for _ in items.content():
-            pass
-    except UnreadableItemError as error:
-        return [str(error)]
-    return []
 
 
 def claim_of(run: Run, confidence: float) -> Claim:
@@ -188,7 +180,9 @@ def claim_of(run: Run, confidence: float) -> Claim:
     if lack is not None:
         return Claim(None, None, lack)
     assert checked is not None  # noqa: S101 - there are answers
-    redrawn = _redrawn(fitted, checks)
+    first = drawable(fitted, checks)[: len(checks.positions)]
+    # Whether these are the first rows of the draw, as `kspr verify` makes it.
+    redrawn = set(first.tolist()) == set(checks.positions)
     how = "drawn by kspr" if redrawn else "declared to be drawn at random"
     sure = "on average over such draws"
     if checks.guarantee != "mean":
@@ -216,12 +210,6 @@ def lack_of(run: Run, confidence: float = 0.0) -> str | None:
     return None
 
 
-def _redrawn(fitted: Selection, checks: Checks) -> bool:
-    """Return whether these are the first rows of the draw, as `kspr verify` makes it."""
-    first = drawable(fitted, checks)[: len(checks.positions)]
-    return set(first.tolist()) == set(checks.positions)
-
-
 def _estimate(fitted: Selection, selection: Selection) -> Claim:
     """Return the rate that rests on an assumption, if the selection has one."""
     if fitted.checked is not None:
@@ -247,12 +235,8 @@ def _estimate(fitted: Selection, selection: Selection) -> Claim:
 
 def _few_wrong(claim: Claim, max_wrong: float, least: Evidence) -> Requirement:
     # The best first.
-    kinds = get_args(Evidence)
-    if (
-        claim.evidence is None
-        or claim.bound is None
-        or kinds.index(claim.evidence) > kinds.index(least)
-    ):
+    kinds: tuple[Evidence | None, ...] = get_args(Evidence)
+    if claim.bound is None or kinds.index(claim.evidence) > kinds.index(least):
         more = "" if claim.evidence is None else f" It counts with --evidence {claim.evidence}."
         sentence = f"There is no evidence of the kind {least!r}. {claim.sentence}{more}"
         return Requirement("wrong labels", False, sentence)
@@ -281,21 +265,23 @@ def _no_worse(new: Run, old: Run) -> tuple[tuple[Comparison, ...], list[Requirem
         lack = lack_of(run)
         if lack is not None:
             return (), [Requirement("no worse", False, f"{visible(run.folder)}: {lack}")]
-    now, then = _checked_rows(new), _checked_rows(old)
-    if now.q != then.q:
+    draws = [run.checks for run in (new, old)]
+    now, then = (draw.q for draw in draws if draw is not None)
+    if now != then:
         raise InputError(
-            f"{new.folder} was checked for q = {now.q:g} and {old.folder} for q = {then.q:g}: what "
+            f"{new.folder} was checked for q = {now:g} and {old.folder} for q = {then:g}: what "
             "they keep cannot be compared. Draw with the same --q."
         )
     # Draws from all rows show all wrong labels; other draws show those that the fit would keep.
-    whole = now.from_all and then.from_all
-    classes = [None, *new.selection.classes.tolist()]
-    counts = [(_count(now, label, whole), _count(then, label, whole)) for label in classes]
-    compared = [
-        (label, *pair)
-        for label, pair in zip(classes, counts, strict=True)
-        if pair[0][0] and pair[1][0]
-    ]
+    whole = all(draw is not None and draw.drawn == "all" for draw in draws)
+    classes = new.selection.classes
+    counts = zip(
+        [None, *classes.tolist()],
+        _counts(new, classes, whole=whole),
+        _counts(old, classes, whole=whole),
+        strict=True,
+    )
+    compared = [count for count in counts if count[1][0] and count[2][0]]
     if not compared:
         sentence = "Neither run has checked rows among those that it would keep."
         return (), [Requirement("no worse", False, sentence)]
@@ -304,38 +290,22 @@ def _no_worse(new: Run, old: Run) -> tuple[tuple[Comparison, ...], list[Requirem
     return comparisons, [_requirement(comparison, among) for comparison in comparisons]
 
 
-@dataclass(frozen=True, eq=False)
-class _CheckedRows:
-    """The rows of a run that were drawn at random and checked."""
+def _counts(run: Run, classes: np.ndarray, *, whole: bool) -> list[tuple[int, int]]:
+    """Return how many rows were drawn and checked, and how many of them are wrong.
 
-    label: np.ndarray
-    wrong: np.ndarray
-    kept: np.ndarray
-    """Whether the fit would keep each of them without answers."""
-    from_all: bool
-    q: float
-
-
-def _checked_rows(run: Run) -> _CheckedRows:
+    First of all rows, or of those that the fit would keep without answers; then of each class.
+    """
     fitted, checks, checked = run.fitted, run.checks, run.selection.checked
     assert checks is not None and checked is not None  # noqa: S101, PT018 - they lack nothing
-    rows = checked.rows[checked.sampled]
-    kept = fitted.clean_mask if fitted.q_value is None else fitted.at(checks.q).clean_mask
-    return _CheckedRows(
-        label=fitted.label[rows],
-        wrong=~checked.right[checked.sampled],
-        kept=kept[rows],
-        from_all=checks.drawn == "all",
-        q=checks.q,
-    )
-
-
-def _count(side: _CheckedRows, label: Any, whole: bool) -> tuple[int, int]:
-    """Return how many checked rows have a label, and how many of them are wrong."""
-    rows = np.ones(len(side.wrong), dtype=bool) if whole else side.kept
-    if label is not None:
-        rows = rows & same_label(side.label, [label] * len(side.label))
-    return int(rows.sum()), int((rows & side.wrong).sum())
+    rows, wrong = checked.rows[checked.sampled], ~checked.right[checked.sampled]
+    if not whole:
+        kept = fitted.clean_mask if fitted.q_value is None else fitted.at(checks.q).clean_mask
+        rows, wrong = rows[kept[rows]], wrong[kept[rows]]
+    # A class that only the earlier run has is counted at the end, and left out.
+    code = places_in(classes, fitted.label[rows]) % (len(classes) + 1)
+    of_class = [np.bincount(k, minlength=len(classes) + 1)[:-1] for k in (code, code[wrong])]
+    pairs = zip(*(counts.tolist() for counts in of_class), strict=True)
+    return [(len(rows), int(wrong.sum())), *pairs]
 
 
 def _comparison(

@@ -61,7 +61,6 @@ _SCHEMA = {
         "BEGIN SELECT RAISE(ABORT, 'answers are never changed'); END"
     ),
 }
-_COLUMNS = "number, batch, position, answer, reviewer, queue, time, undoes"
 _INTEGER_LIMIT = 2**62
 
 
@@ -182,7 +181,12 @@ class ReviewLog:
             _write_ahead(self._database)
             # An answer is on disk before anything else happens.
             self._database.execute("PRAGMA synchronous = FULL")
-            self._make(fingerprint)
+        with self._writing():
+            if self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                return
+            for statement in _SCHEMA.values():
+                self._database.execute(statement)
+            self._database.execute("INSERT INTO about VALUES (?)", [fingerprint])
 
     def entries(self) -> list[Entry]:
         """Return all entries, also those that another process has appended meanwhile."""
@@ -191,16 +195,12 @@ class ReviewLog:
 
     def append(self, reviewer: str, queue: Queue, answers: dict[int, str]) -> None:
         """Add the answers of a reviewer by position; they are on disk when this returns."""
-        with self._lock, _explained(self._path), self._transaction():
-            batch = self._next_number()
-            self._add(
-                (batch + k, batch, position, answer, reviewer, queue, _now(), None)
-                for k, (position, answer) in enumerate(answers.items())
-            )
+        with self._writing():
+            self._add(reviewer, queue, answers.items(), None)
 
     def undo(self, reviewer: str, *queues: Queue) -> list[int]:
         """Take back what a reviewer did last in some queues; return its rows, empty if nothing."""
-        with self._lock, _explained(self._path), self._transaction():
+        with self._writing():
             entries = [
                 entry
                 for entry in standing_entries(self._refreshed())
@@ -208,49 +208,46 @@ class ReviewLog:
             ]
             if not entries:
                 return []
-            number, batch, queue = self._next_number(), entries[-1].batch, entries[-1].queue
-            self._add([(number, number, None, None, reviewer, queue, _now(), batch)])
-            return [int(entry.position or 0) for entry in entries if entry.batch == batch]
+            last = entries[-1]
+            self._add(reviewer, last.queue, [(None, None)], last.batch)
+            return [int(entry.position or 0) for entry in entries if entry.batch == last.batch]
 
     def close(self) -> None:
         """Close the file."""
         with self._lock:
             self._database.close()
 
-    def _make(self, fingerprint: str) -> None:
-        with self._transaction():
-            if self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                return
-            for statement in _SCHEMA.values():
-                self._database.execute(statement)
-            self._database.execute("INSERT INTO about VALUES (?)", [fingerprint])
-
     def _refreshed(self) -> list[Entry]:
         last = self._entries[-1].number if self._entries else 0
         self._entries.extend(_entries(self._database, last))
         return list(self._entries)
 
-    def _next_number(self) -> int:
-        last = self._database.execute("SELECT coalesce(max(number), 0) FROM entry")
-        return int(last.fetchone()[0]) + 1
-
-    def _add(self, rows: Iterable[tuple[object, ...]]) -> None:
+    def _add(
+        self,
+        reviewer: str,
+        queue: Queue,
+        answers: Iterable[tuple[int | None, str | None]],
+        undoes: int | None,
+    ) -> None:
+        (last,) = self._database.execute("SELECT coalesce(max(number), 0) FROM entry").fetchone()
+        batch, now = int(last) + 1, datetime.now(UTC).isoformat(timespec="seconds")
+        rows = (
+            (batch + k, batch, *pair, reviewer, queue, now, undoes)
+            for k, pair in enumerate(answers)
+        )
         self._database.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        # Immediate: another process waits here, and not after it has read what is out of date.
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._database.execute("ROLLBACK")
-            raise
-        self._database.execute("COMMIT")
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    def _writing(self) -> Iterator[None]:
+        with self._lock, _explained(self._path):
+            # Immediate: another process waits here, and not after it has read what is out of date.
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._database.execute("ROLLBACK")
+                raise
+            self._database.execute("COMMIT")
 
 
 @contextmanager
@@ -294,8 +291,9 @@ def _about(database: sqlite3.Connection) -> str | None:
 
 
 def _entries(database: sqlite3.Connection, after: int = 0) -> tuple[Entry, ...]:
+    columns = "number, batch, position, answer, reviewer, queue, time, undoes"
     rows = database.execute(
-        f"SELECT {_COLUMNS} FROM entry WHERE number > ? ORDER BY number",  # noqa: S608 - constants
+        f"SELECT {columns} FROM entry WHERE number > ? ORDER BY number",  # noqa: S608 - constants
         [after],
     )
     return tuple(_entry(row) for row in rows)

@@ -165,7 +165,8 @@ def join_rows(before: RunRows, label: np.ndarray, now: Records) -> Joined:
     read = not by_id or now.features is not None or now.items is None or now.items.kind == "text"
     digest = row_digests(now) if read else before.digest
     same = (in_order or not by_id) and np.array_equal(digest, before.digest)
-    if same and _same_labels(label, now):
+    labelled = now.label is not None and now.unlabelled is None and len(now.label) == len(label)
+    if same and labelled and same_label(label, now.label).all():
         # As it was, row by row, the usual case: nothing has to be looked for.
         every, none = np.arange(len(before)), np.empty(0, dtype=np.int64)
         return Joined(position=every, place=every, gone=none, changed=none, n_other=0)
@@ -197,10 +198,15 @@ def _by_id(before: RunRows, label: np.ndarray, now: Records, digest: np.ndarray 
 
 def _by_content(before: RunRows, label: np.ndarray, now: Records, digest: np.ndarray) -> Joined:
     known = encode_labels(label, "label")
-    then = _keys(before.digest, known.codes)
-    here = _keys(digest, _codes_now(now, known.classes))
-    number = np.unique(np.concatenate([then, here]), return_inverse=True)[1]
-    first, second = number[: len(then)], number[len(then) :]
+    codes = np.full(len(now), -1)
+    # Without a label, no row is what it was.
+    if now.label is not None:
+        codes = places_in(known.classes, now.label)
+    if now.unlabelled is not None:
+        codes[now.unlabelled] = -1
+    keys = [_keys(before.digest, known.codes), _keys(digest, codes)]
+    number = np.unique(np.concatenate(keys), return_inverse=True)[1]
+    first, second = number[: len(before)], number[len(before) :]
     counts = [np.bincount(part, minlength=number.max(initial=-1) + 1) for part in (first, second)]
     _check_copies(before, now, first, counts)
     # Copies of one row are taken in their order: nothing else tells them apart.
@@ -215,24 +221,6 @@ def _by_content(before: RunRows, label: np.ndarray, now: Records, digest: np.nda
         changed=np.empty(0, dtype=np.int64),
         n_other=len(np.setdiff1d(now.labelled(), place[position])),
     )
-
-
-def _same_labels(label: np.ndarray, now: Records) -> bool:
-    """Return whether all rows of the source have the labels of the run, in its order."""
-    if now.label is None or now.unlabelled is not None or len(now.label) != len(label):
-        return False
-    return bool(same_label(label, now.label).all())
-
-
-def _codes_now(now: Records, classes: np.ndarray) -> np.ndarray:
-    """Return the place of each row's label among `classes`; -1 for others, and for rows without."""
-    # Without labels, no row is what it was.
-    if now.label is None:
-        return np.full(len(now), -1)
-    codes = places_in(classes, now.label)
-    if now.unlabelled is not None:
-        codes[now.unlabelled] = -1
-    return codes
 
 
 def _keys(digest: np.ndarray, code: np.ndarray) -> np.ndarray:

@@ -86,8 +86,8 @@ class Origin:
 
 def describe(options: ReadOptions) -> dict[str, str]:
     """Return the options that were given, as text."""
-    given = {f.name: getattr(options, f.name) for f in fields(ReadOptions)}
-    return {f.name: str(given[f.name]) for f in fields(ReadOptions) if given[f.name] != f.default}
+    given = ((f, getattr(options, f.name)) for f in fields(ReadOptions))
+    return {f.name: str(value) for f, value in given if value != f.default}
 
 
 def origin_of(loaded: Loaded, options: ReadOptions, command: Sequence[str]) -> Origin:
@@ -123,24 +123,14 @@ def read_origin(about: dict[str, Any]) -> Origin:
     # JSON has no tuples.
     lists = {name: tuple(about[name]) for name in ("command", "notes")}
     encoder = about.get("encoder")
-    origin = Origin(**{**about, **lists, "encoder": encoder and Encoder.read(encoder)})
-    texts = [origin.source, origin.reader, *origin.command, *origin.notes]
-    texts += [text for pair in dict(origin.options).items() for text in pair]
-    texts += [text for text in (origin.embedding, origin.fingerprint) if text is not None]
-    counts = {type(count) for count in (origin.n_rows, origin.unreadable)}
-    if (
-        not all(isinstance(text, str) for text in texts)
-        or counts != {int}
-        or not isinstance(origin.options, dict)
-    ):
+    o = Origin(**{**about, **lists, "encoder": encoder and Encoder.read(encoder)})
+    texts = [o.source, o.reader, *o.command, *o.notes]
+    texts += [text for pair in dict(o.options).items() for text in pair]
+    texts += [text for text in (o.embedding, o.fingerprint) if text is not None]
+    sound = isinstance(o.options, dict) and {type(o.n_rows), type(o.unreadable)} == {int}
+    if not sound or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"{ORIGIN} has a value of another type")
-    return origin
-
-
-def labelled_by_consensus(origin: Origin) -> Origin:
-    """Return the origin with the consensus as its file of labels, and rows without one left out."""
-    options = {name: value for name, value in origin.options.items() if name != "label"}
-    return replace(origin, options={**options, "labels": CONSENSUS, "missing": "drop"})
+    return o
 
 
 def resolved(origin: Origin, folder: Path) -> Origin:
@@ -340,7 +330,10 @@ def save_run(
             write_parquet(staging / name, table)
             sealed.append(name)
         if CONSENSUS in sealed:
-            origin = labelled_by_consensus(origin)
+            # The consensus is the file of labels, and rows without one are left out.
+            options = {name: value for name, value in origin.options.items() if name != "label"}
+            options |= {"labels": CONSENSUS, "missing": "drop"}
+            origin = replace(origin, options=options)
         write_sealed(staging / ORIGIN, origin_document(origin, rows.named), *sealed)
         if checks is not None:
             write_checks(staging, checks)

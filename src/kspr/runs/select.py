@@ -14,7 +14,7 @@ from kspr.errors import InputError
 from kspr.features import Loaded, load
 from kspr.features.loading import check_rows_alone
 from kspr.features.options import AS_SHIPPED, EmbedSettings
-from kspr.runs.answers import CANNOT_TELL, Answers, Checks, read_answers
+from kspr.runs.answers import CANNOT_TELL, Answers, Checks, begin_checks, read_answers
 from kspr.runs.rows import rows_of
 from kspr.runs.run import CONSENSUS, Origin, Run, check_folder, origin_of, save_run
 from kspr.selectors import (
@@ -28,8 +28,8 @@ from kspr.selectors import (
     Selection,
     held_out_probabilities,
 )
-from kspr.selectors.options import DEFAULT_Q, RIGHT
-from kspr.sources.joining import VoteColumns, read_vote_columns
+from kspr.selectors.options import RIGHT
+from kspr.sources.joining import read_vote_columns
 from kspr.sources.options import AS_FOUND, ReadOptions, with_encoder
 
 __all__ = [
@@ -88,8 +88,7 @@ def _loaded(
     if scheduler is None:
         yield load(source, options, settings, labelled=True)
         return
-    # Imported here: only those who have Dask need it.
-    from kspr.runs.cluster import load_on_cluster
+    from kspr.runs.cluster import load_on_cluster  # only those who have Dask need it
     from kspr.selectors.cluster import opened_client
 
     with opened_client(scheduler) as client:
@@ -133,11 +132,18 @@ def select_new(
             f"{_embedder(earlier.origin.embedding)}. Pass the same --embedder and its options."
         )
     selection = model.judge(loaded.features, loaded.label)
-    origin = origin_of(loaded, options, command)
+    origin, notes = origin_of(loaded, options, command), []
     seen = int(np.isin(loaded.row_id, earlier.row_id).sum()) if loaded.records.named else 0
     if seen:
-        note = f"{seen:,} of these rows have an id of {earlier.folder}, whose fit has seen them."
-        origin = replace(origin, notes=(*origin.notes, note))
+        notes.append(
+            f"{seen:,} of these rows have an id of {earlier.folder}, whose fit has seen them."
+        )
+    if earlier.checks is not None and earlier.checks.known:
+        notes.append(
+            f"The answers in {earlier.folder} are about its own rows and set no rate for these. "
+            f"Check some of these, too: kspr verify {out} --checks 100."
+        )
+    origin = replace(origin, notes=(*origin.notes, *notes))
     return save_run(out, selection, rows_of(loaded), origin, overwrite=overwrite)
 
 
@@ -236,7 +242,16 @@ def select_by_annotators(
     check_folder(out, overwrite=overwrite)
     loaded = load(source, options, settings)
     votes = read_vote_columns(loaded.records, options)
-    voted = _rows_with_votes(loaded, votes, options)
+    labelled = np.isin(loaded.row, votes.row)
+    if not labelled.all() and options.missing == "refuse":
+        raise InputError(
+            f"{(~labelled).sum():,} rows of {source} have no label of any annotator, the first is "
+            f"{loaded.row_id[~labelled][0]}. Leave them out with --missing drop."
+        )
+    # All of them stay a memory map; a choice is a copy.
+    voted = loaded
+    if not labelled.all():
+        voted = replace(loaded, features=loaded.features[labelled], row=loaded.row[labelled])
     # Labels of items that could not be read are about no row.
     known = np.isin(votes.row, voted.row)
     row = np.searchsorted(voted.row, votes.row[known])
@@ -273,20 +288,6 @@ def votes_have_changed(run: Run) -> bool:
     return votes.digest(run.records().row_id) != kept["votes_digest"]
 
 
-def _rows_with_votes(loaded: Loaded, votes: VoteColumns, options: ReadOptions) -> Loaded:
-    """Return the rows that somebody has labelled; the others are refused, or left out if asked."""
-    voted = np.isin(loaded.row, votes.row)
-    if voted.all():
-        return loaded
-    n_empty = int((~voted).sum())
-    if options.missing == "refuse":
-        raise InputError(
-            f"{n_empty:,} rows of {loaded.records.source} have no label of any annotator, the "
-            f"first is {loaded.row_id[~voted][0]}. Leave them out with --missing drop."
-        )
-    return replace(loaded, features=loaded.features[voted], row=loaded.row[voted])
-
-
 def _run_with_answers(
     loaded: Loaded,
     fit: Callable[[], Selection],
@@ -313,14 +314,8 @@ def _checks_of(selection: Selection, answers: Answers) -> Checks:
     They move the cut if they were drawn at random from all rows, as the column `drawn_from` says. A
     draw from another run's pool is no random draw for this one.
     """
-    parameters, from_all = selection.manifest.parameters, answers.drawn_from == "all"
-    checks = Checks(
-        drawn="all" if from_all else "chosen",
-        guarantee=parameters.get("guarantee", "mean"),
-        confidence=parameters.get("confidence", 0.95),
-        q=float(parameters.get("q", DEFAULT_Q)),
-        seed=0,
-        fingerprint=selection.manifest.fingerprint,
-        positions=answers.given if from_all else (),
-    )
+    if answers.drawn_from == "all":
+        checks = begin_checks(selection, "all", positions=answers.given)
+    else:
+        checks = begin_checks(selection, "chosen")
     return checks.with_answers(answers.by_position, answers.path)

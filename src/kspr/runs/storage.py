@@ -186,32 +186,22 @@ def _within(values: np.ndarray, count: int) -> bool:
 def _read_cut_groups(path: Path, n_classes: int) -> CutGroups:
     table = read_parquet(path / _FILES[1])
     kinds = dict.fromkeys(("piece", "half", "class_code", "n", "n_kept"), "iu")
-    groups = CutGroups(
-        **{
-            field.name: _column(
-                table,
-                field.name,
-                kinds.get(field.name, "OU" if field.name == "status" else "f"),
-                len(table),
-            )
-            for field in fields(CutGroups)
-        }
-    )
-    _require(
-        all(status in STATUS_MEANING for status in groups.status.tolist()), "a status is unknown"
-    )
+    kinds["status"] = "OU"
+    names = [field.name for field in fields(CutGroups)]
+    columns = {name: _column(table, name, kinds.get(name, "f"), len(table)) for name in names}
+    groups = CutGroups(**columns)
+    _require(set(groups.status.tolist()) <= STATUS_MEANING.keys(), "a status is unknown")
     _require(_within(groups.class_code + 1, n_classes + 1), "class_code must number the classes")
     return groups
 
 
 def _read_manifest(about: dict[str, Any], n: int, *, has_levels: bool, checked: bool) -> Manifest:
     manifest = Manifest(**about)
-    kinds = {field.name: field.type for field in fields(Manifest)}
-    for name, kind in kinds.items():
-        plain = {"str": str, "int": int, "bool": bool}.get(
-            str(getattr(kind, "__name__", kind)), dict
-        )
-        _require(isinstance(getattr(manifest, name), plain), f"{name} of the manifest does not fit")
+    types = {"str": str, "int": int, "bool": bool}
+    for field in fields(Manifest):
+        plain = types.get(str(getattr(field.type, "__name__", field.type)), dict)
+        sound = isinstance(getattr(manifest, field.name), plain)
+        _require(sound, f"{field.name} of the manifest does not fit")
     _require(manifest.n_samples == n, f"the manifest is about {manifest.n_samples} rows, not {n}")
     # Checked rows give SPR levels, which no control has.
     control = manifest.parameters.get("control", None if has_levels and checked else "")
@@ -287,6 +277,11 @@ def _write_selection(selection: Selection, folder: Path) -> None:
     """Write the files of a selection into an existing folder."""
     write_parquet(folder / _FILES[0], _sample_tables(selection))
     write_parquet(folder / _FILES[1], pa.table(cut_group_columns(selection.cut_groups)))
+    checked = None
+    if selection.checked is not None:
+        lists = {name: getattr(selection.checked, name).tolist() for name in _CHECKED}
+        checked = {**vars(selection.checked), **lists}
+        del checked["level"]
     about = {
         "format": _FORMAT,
         # pyarrow returns text as objects: the dtype brings back NumPy's own strings.
@@ -294,7 +289,7 @@ def _write_selection(selection: Selection, folder: Path) -> None:
         "classes": selection.classes.tolist(),
         "manifest": asdict(selection.manifest),
         "noise": _write_noise(selection.noise, folder),
-        "checked": _plain_checked(selection.checked),
+        "checked": checked,
     }
     sealed = (*_FILES[:2], *([_NOISE] if (folder / _NOISE).exists() else []))
     write_sealed(folder / _FILES[2], about, *sealed)
@@ -315,13 +310,6 @@ def _write_noise(noise: NoiseEstimate | None, folder: Path) -> dict[str, Any] | 
         "checked": noise.checked,
         "anchors": noise.anchors.tolist(),
     }
-
-
-def _plain_checked(checked: Checked | None) -> dict[str, Any] | None:
-    if checked is None:
-        return None
-    plain = {name: value for name, value in vars(checked).items() if name != "level"}
-    return {**plain, **{name: getattr(checked, name).tolist() for name in _CHECKED}}
 
 
 def _holds_selection(path: Path) -> bool:

@@ -16,16 +16,16 @@ from kspr.runs.answers import (
     Answers,
     Checks,
     apply_checks,
+    begin_checks,
     planned,
     read_answers,
     write_checks,
 )
-from kspr.runs.draws import check_same, forecast_of, n_needed
+from kspr.runs.draws import check_q, check_same, forecast_of, n_needed
 from kspr.runs.review_log import FILED, Opinion
 from kspr.runs.run import Run, load_run
 from kspr.selectors.checked import Drawn, Guarantee
 from kspr.selectors.estimates import Estimates
-from kspr.selectors.options import DEFAULT_Q
 
 __all__ = [
     "Agreement",
@@ -127,7 +127,7 @@ def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: A
     answers = read_answers(path, run.rows, fitted.label)
     before = _checks(run, path, answers, declared, how)
     checks = before.with_answers(answers.by_position, path)
-    if not answers.given and checks.filed == before.filed:
+    if not answers.given and checks.answers == before.answers:
         raise InputError(f"{path} has no answers yet: all of its rows are still to be checked.")
     selection = apply_checks(fitted, checks)
     write_checks(folder, checks)
@@ -145,7 +145,7 @@ def _checks(
     run: Run, path: Path, answers: Answers, declared: Drawn | None, how: dict[str, Any]
 ) -> Checks:
     """Return the draw that the answers belong to."""
-    before, manifest = run.checks, run.fitted.manifest
+    before = run.checks
     nothing_drawn = before is None or not before.positions
     if declared is None and nothing_drawn and answers.drawn_from == "all":
         # The file itself declares it.
@@ -154,20 +154,11 @@ def _checks(
     if declared == "chosen" and before is not None:
         return before
     if declared is not None:
-        q = given.get("q", manifest.parameters.get("q"))
-        if q is None and declared != "chosen":
-            raise InputError(f"{run.folder} was made without an error rate. Give it with --q.")
-        checks = Checks(
-            drawn=declared,
-            guarantee=given.get("guarantee", "mean"),
-            confidence=float(given.get("confidence", 0.95)),
-            q=float(DEFAULT_Q if q is None else q),
-            seed=0,
-            fingerprint=manifest.fingerprint,
+        if declared != "chosen":
+            check_q(run.folder, run.fitted, given)
             # Only the rows of this file are declared to be a random draw.
-            positions=() if declared == "chosen" else answers.given,
-        )
-        return checks.with_answers_of(before)
+            given["positions"] = answers.given
+        return begin_checks(run.fitted, declared, **given).with_answers_of(before)
     if before is None or nothing_drawn:
         raise InputError(
             f"No rows were drawn from {run.folder}, so it is not known how those in {path} were "
@@ -241,7 +232,7 @@ def _describe(run: Run) -> Verification:
         interval_before=clopper_pearson_interval(n_wrong, n_checked),
         n_kept=int(selection.clean_mask.sum()),
         estimates=selection.estimates() if moved else None,
-        forecast=forecast_of(so_far, checks, max(len(counted), 1)),
+        forecast=forecast_of(so_far, checks, max(len(counted), len(checks.positions), 1)),
         reviewed=_reviewed(checks),
         notes=checking_notes(run),
     )

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "plan"]
 
+_STREAM = 0x74696573
+"""Keeps the order of ties apart from a user's own `default_rng(0)`."""
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -72,14 +75,18 @@ def plan(selection: Selection, max_wrong: float, confidence: float) -> Plan:
     most = most_checked_wrong(
         int(frame.sum()), int(counted.sum()), int(max_wrong * len(selection)), confidence
     )
-    wrong = np.sort(doubt[checked.rows[counted & ~checked.right]])
+    # Ties are broken at random, before any answer is known: of many rows of one doubt, few may do.
+    place = np.empty(len(doubt), dtype=np.int64)
+    by_chance = np.random.default_rng([0, _STREAM]).random(len(doubt))
+    place[np.lexsort((by_chance, doubt))] = np.arange(len(doubt))
+    wrong = np.sort(place[checked.rows[counted & ~checked.right]])
     by_hand = ~frame
     if most < 0:
         by_hand[:] = True
     elif len(wrong) > most:
-        # All rows from this one on; those of its doubt with it.
-        by_hand |= doubt >= wrong[most]
+        # All rows from this one on.
+        by_hand |= place >= wrong[most]
     by_hand[checked.rows] = False
     rows = np.flatnonzero(by_hand)
-    rows = rows[np.argsort(-doubt[rows], kind="stable")]
+    rows = rows[np.argsort(-place[rows])]
     return Plan(rows, max_wrong, confidence, len(selection), len(checked.rows))
