@@ -6,7 +6,7 @@ from sklearn.datasets import load_digits
 
 from kspr.noise import symmetric
 from kspr.train import TrainSettings
-from kspr.train.distributed import Alone
+from kspr.train.distributed import World
 from kspr.train.pipelines import pipeline_for
 from kspr.train.task import Setup, make_task, network_for
 from tests.conftest import Noisy
@@ -27,7 +27,7 @@ def digit_images(n: int) -> tuple[np.ndarray, np.ndarray]:
 def setup_of(X, y, settings: TrainSettings) -> Setup:
     """Return what is learned from `X` and `y` in one process on the CPU."""
     task = make_task(X, y, settings)
-    world = Alone(torch.device("cpu"))
+    world = World(torch.device("cpu"))
     return Setup(task, pipeline_for(task.inputs, settings), settings, world)
 
 

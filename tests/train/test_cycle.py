@@ -11,7 +11,7 @@ from kspr.errors import InputError
 from kspr.noise import symmetric
 from kspr.train import fit
 from kspr.train.cycle import Cycle
-from kspr.train.distributed import Alone
+from kspr.train.distributed import World
 from kspr.train.guard import ModelChoice
 from kspr.train.inputs import as_inputs
 from kspr.train.metrics import network_outputs
@@ -173,7 +173,7 @@ def test_the_selection_belongs_to_the_network_that_is_handed_over(small, quick, 
     monkeypatch.setattr("kspr.train.cycle.choose_model", chosen)
     trained = fit(small.X, small.y, settings=quick)
     inputs = as_inputs(small.X, "embeddings")
-    outputs = network_outputs(trained.network, inputs, trained.pipeline, Alone(torch.device("cpu")))
+    outputs = network_outputs(trained.network, inputs, trained.pipeline, World(torch.device("cpu")))
     own = choose(quick, outputs.features, small.y, outputs.logits, None, quick.epochs).selection
     assert np.array_equal(trained.selection.doubt, own.doubt)
     assert np.array_equal(trained.clean_mask, own.clean_mask)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from kspr.train.distributed import Alone, Group, rank_zero_first
+from kspr.train.distributed import Group, World, rank_zero_first
 from tests.cli.test_train import SHORT
 
 SCRIPT = """
@@ -127,7 +127,7 @@ def test_shards_are_gathered_in_the_order_of_rows(monkeypatch, n):
 
 
 def test_one_process_has_nobody_to_wait_for():
-    alone, rows = Alone(torch.device("cpu")), torch.arange(3)
+    alone, rows = World(torch.device("cpu")), torch.arange(3)
     assert alone.shard(rows) is alone.all_gather(rows, 3) is alone.broadcast(rows) is rows
     assert rank_zero_first(alone, lambda: "done") == "done"
 

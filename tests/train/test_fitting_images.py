@@ -28,6 +28,7 @@ def settings():
         flip=False,
         selector="default",
         selection={"q": 0.2},
+        referee_parts=2,
     )
 
 
@@ -72,7 +73,7 @@ def test_referees_judge_images_by_features_of_patches(settings, pretrain_epochs)
     y = symmetric(truth, 0.3, seed=0)
     small = {"width": 16, "bottleneck": 8, "batch_size": 64}
     chosen = settings.changed(
-        select_on="referees", epochs=6, pretrain_epochs=pretrain_epochs, pretrain=small
+        select_on="referees", epochs=4, pretrain_epochs=pretrain_epochs, pretrain=small
     )
     trained = fit(X, y, settings=chosen, truth=truth)
     assert trained.selection.manifest.method == "ProbabilitySelector"
@@ -125,7 +126,8 @@ def test_a_wrong_view_of_simsiam_is_one_sentence(settings, pretrain, sentence):
 )
 def test_faster_arithmetic_trains_as_well(settings, changes):
     X, y = digit_images(200)
-    trained = fit(X, y, settings=settings.changed(**changes, deterministic=True))
+    chosen = settings.changed(**changes, deterministic=True, select_on="network")
+    trained = fit(X, y, settings=chosen)
     assert np.isfinite([line["loss"] for line in trained.history]).all()
     assert not torch.are_deterministic_algorithms_enabled()
 
@@ -156,7 +158,7 @@ DIES = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
 def test_where_bfloat16_dies_training_is_that_of_float32(settings, monkeypatch, tmp_path):
     monkeypatch.setattr("kspr.models.device._PROBE", DIES)
     X, y = digit_images(120)
-    short = settings.changed(epochs=2, precision="bfloat16")
+    short = settings.changed(epochs=2, precision="bfloat16", select_on="network")
     with pytest.warns(PrecisionWarning, match="Computing in float32 instead") as said:
         trained = fit(X, y, settings=short, out=tmp_path / "run")
     assert len([w for w in said if w.category is PrecisionWarning]) == 1

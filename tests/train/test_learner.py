@@ -9,7 +9,7 @@ from torch.nn.functional import one_hot
 from kspr.errors import InputError
 from kspr.models.build import build_network
 from kspr.models.network import Outputs, wrap_network
-from kspr.train.distributed import Alone
+from kspr.train.distributed import World
 from kspr.train.learner import (
     Learner,
     Pools,
@@ -28,7 +28,7 @@ from tests.train.digits import digit_images, network_of, setup_of
 def learner(**changes):
     network = build_network("mlp", 3, in_shape=(4,), seed=0)
     settings = TrainSettings.from_preset("cpu", **changes)
-    return Learner(network, settings, 100, Alone(torch.device("cpu")))
+    return Learner(network, settings, 100, World(torch.device("cpu")))
 
 
 def step(trained, seed):

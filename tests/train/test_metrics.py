@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kspr.models.build import build_network
-from kspr.train.distributed import Alone
+from kspr.train.distributed import World
 from kspr.train.inputs import Vectors
 from kspr.train.metrics import (
     Epoch,
@@ -20,7 +20,7 @@ from kspr.train.pipelines import pipeline_for
 from kspr.train.settings import TrainSettings
 from kspr.train.task import make_task
 
-WORLD = Alone(torch.device("cpu"))
+WORLD = World(torch.device("cpu"))
 EPOCH = Epoch(
     epoch=2,
     loss=1.23456789,

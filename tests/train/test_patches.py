@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from kspr.train.distributed import Alone
+from kspr.train.distributed import World
 from kspr.train.inputs import Images
 from kspr.train.patches import Patches, learn_patches, patch_features
 
-WORLD = Alone(torch.device("cpu"))
+WORLD = World(torch.device("cpu"))
 
 
 def features(images: np.ndarray, *, mirrored: bool = False, seed: int = 0) -> np.ndarray:

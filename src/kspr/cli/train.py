@@ -1,5 +1,9 @@
 """`kspr train`: train a network on labels that are partly wrong."""
 
+import sys
+import warnings
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -7,12 +11,13 @@ from cyclopts import Parameter
 
 from kspr._packages import require
 from kspr.cli._common import INVOCATION, Json, print_json, refuse_several
+from kspr.errors import InputError, MissingExtraError
 from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.sources.options import AS_FOUND, ReadOptions
 
 if TYPE_CHECKING:
     from kspr.selectors import Selection
-    from kspr.train import Trained, TrainSettings
+    from kspr.train import Trained
     from kspr.train.metrics import Epoch
 
 __all__ = ["train"]
@@ -102,6 +107,9 @@ def train(
     """
     refuse_several(options, "train")
     require("torch", "Training", "'knockoffs-spr[train]'")
+    from kspr._files import read_toml
+    from kspr.train import TrainSettings
+
     # None is a flag that was not given: the value of the preset or of the file stays.
     given = {
         "epochs": epochs,
@@ -116,7 +124,8 @@ def train(
         "image_size": embed.image_size if preset != "cpu" else None,
         "selection": None if q is None else {"q": q},
     }
-    chosen = _settings(preset, settings, _given(given))
+    start = TrainSettings.from_preset(preset).changed(**read_toml(settings) if settings else {})
+    chosen = start.changed(**{name: value for name, value in given.items() if value is not None})
     by, n_stages = _by_method(method, noise_rate)
     trained = _interruptible(
         source,
@@ -137,45 +146,21 @@ def train(
         _print(trained, out, json)
 
 
-def _given(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _settings(preset: str, file: Path | None, changes: dict[str, Any]) -> "TrainSettings":
-    """Return the preset with the changes of the file, then those of the flags."""
-    from kspr._files import read_toml
-    from kspr.train import TrainSettings
-
-    own = {} if file is None else read_toml(file)
-    return TrainSettings.from_preset(preset).changed(**own).changed(**changes)
-
-
 def _by_method(method: str | None, noise_rate: float | None) -> tuple[dict[str, Any], int]:
     """Return the argument that trains by `method`, none for our cycle, and how often epochs run."""
-    from kspr.errors import InputError
-
     if method is None:
         if noise_rate is not None:
             raise InputError("--noise-rate is for a --method that must be told it.")
         return {}, 1
     from kspr.experiments.baselines import make_method
+    from kspr.experiments.baselines.trainer import fit_method
 
     rule = make_method(method)
-
-    def train_by(X: Any, y: Any, *, save_selection: Any, **how: Any) -> "Trained":
-        from kspr.experiments.baselines.trainer import fit_method
-
-        # There is no selection to save: these methods make none that is a run of its own.
-        del save_selection
-        return fit_method(X, y, rule, noise_rate=noise_rate, **how)
-
-    return {"trainer": train_by}, rule.n_stages
+    return {"trainer": partial(fit_method, method=rule, noise_rate=noise_rate)}, rule.n_stages
 
 
 def _interruptible(source: Path, out: Path, **how: Any) -> "Trained":
     """Train; an interruption ends with a sentence on how to continue."""
-    import warnings
-
     from kspr.features.embedders.onnx_runtime import EngineWarning
     from kspr.models.device import PrecisionWarning
     from kspr.train.source import train_source
@@ -197,8 +182,6 @@ def _interruptible(source: Path, out: Path, **how: Any) -> "Trained":
 
 def _print_warning(message: Any, *_: Any, **__: Any) -> None:
     """Print a warning as one sentence, without the line of code that raised it."""
-    import sys
-
     print(f"kspr: {message}", file=sys.stderr)
 
 
@@ -206,69 +189,45 @@ def _print(trained: "Trained", out: Path, json: bool) -> None:
     if json:
         print_json({"out": out, **trained.as_result()})
         return
-    curves = _draw(out)
-    print(f"\nNetwork: the {trained.model_choice} of epoch {trained.epoch}{_why(trained)}")
+    from kspr.report.training_run import in_short, write_curves
+    from kspr.train.run_folder import read_about
+
+    curves = shares = ""
+    # Curves are an extra: a training must not end with an error for want of them.
+    with suppress(MissingExtraError):
+        curves = f"\nCurves: {write_curves(trained.history, out / 'curves.svg')}"
+    if trained.held_out:
+        predicted = ", ".join(f"{name} {share:.3f}" for name, share in trained.held_out.items())
+        shares = f" (held-out labels predicted: {predicted})"
+    print(f"\nNetwork: the {trained.model_choice} of epoch {trained.epoch}{shares}")
     if trained.test_accuracy is not None:
         print(f"Accuracy on the test set: {trained.test_accuracy:.4f}")
     print(f"The run: {out}{curves}\nA page of it: kspr report {out} --open")
-    print(f"Use it: kspr predict {out} SOURCE")
-    print(f"\n{_which_labels(trained, out)}In short: {_in_short(trained, out)}")
+    print(f"Use it: kspr predict {out} SOURCE\n")
+    # The selection that says which labels to trust, as on the page of the run.
+    judged = trained.selection if trained.frozen is None else trained.frozen
+    if judged is not None:
+        _print_which_labels(judged, out / ("selection" if trained.frozen is None else "frozen"))
+    about = read_about(out)
+    said = in_short(
+        int(about["rows"]),
+        None if judged is None else int((~judged.clean_mask).sum()),
+        test_accuracy=trained.test_accuracy,
+        held_out=trained.held_out.get(trained.model_choice),
+        items=about.get("items"),
+    )
+    print(f"In short: {said}")
 
 
-def _judged(trained: "Trained") -> "Selection | None":
-    """Return the selection that says which labels to trust, as on the page of the run."""
-    return trained.selection if trained.frozen is None else trained.frozen
-
-
-def _which_labels(trained: "Trained", out: Path) -> str:
-    """Return how many labels can be trusted, who says so, and where to look; empty if not known."""
-    selection = _judged(trained)
-    if selection is None:
-        return ""
-    name = "selection" if trained.frozen is None else "frozen"
+def _print_which_labels(selection: "Selection", folder: Path) -> None:
+    """Print how many labels can be trusted, who says so, and where to look."""
     kept, q = f"{selection.clean_mask.sum():,} of {len(selection):,}", selection.summary().q_asked
     level = "" if q is None else f" (q = {q:g} was asked for)"
     whose, held = "features that have not seen the labels", ""
     if selection.manifest.seen_labels:
         whose = "features of this network"
         held = f"\n  Its error rate is not held. Assumed: {selection.assumption}"
-    said = f"Which labels to trust: {kept}{level}, by {whose}.\n  kspr report {out}/{name}"
-    return f"{said}{held}\n"
-
-
-def _in_short(trained: "Trained", out: Path) -> str:
-    """Return the outcome of the training, in words that need no explanation."""
-    from kspr.report.training_run import in_short
-    from kspr.train.run_folder import read_about
-
-    selection, about = _judged(trained), read_about(out)
-    return in_short(
-        int(about["rows"]),
-        None if selection is None else int((~selection.clean_mask).sum()),
-        test_accuracy=trained.test_accuracy,
-        held_out=trained.held_out.get(trained.model_choice),
-        items=about.get("items"),
-    )
-
-
-def _why(trained: "Trained") -> str:
-    if not trained.held_out:
-        return ""
-    shares = ", ".join(f"{name} {share:.3f}" for name, share in trained.held_out.items())
-    return f" (held-out labels predicted: {shares})"
-
-
-def _draw(out: Path) -> str:
-    """Draw the curves if the packages of the extra `report` are installed."""
-    from kspr.errors import MissingExtraError
-    from kspr.report.training_run import write_curves
-    from kspr.train.run_folder import read_metrics
-
-    try:
-        return f"\nCurves: {write_curves(read_metrics(out), out / 'curves.svg')}"
-    # Curves are an extra: a training must not end with an error for want of them.
-    except MissingExtraError:
-        return ""
+    print(f"Which labels to trust: {kept}{level}, by {whose}.\n  kspr report {folder}{held}")
 
 
 class EpochLines:

@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from kspr.models.device import pick_device
 
-__all__ = ["Alone", "Group", "World", "rank_zero_first", "the_world", "training_device"]
+__all__ = ["Group", "World", "rank_zero_first", "the_world", "training_device"]
 
 _Result = TypeVar("_Result")
 _PATIENCE = timedelta(hours=12)
@@ -51,10 +51,6 @@ class World:
 
     def barrier(self) -> None:
         """Wait until every rank has called this."""
-
-
-Alone = World
-"""One process."""
 
 
 class Group(World):
@@ -106,7 +102,7 @@ def the_world(device: str) -> Iterator[World]:
     """
     # torchrun sets WORLD_SIZE and LOCAL_RANK.
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        yield Alone(training_device(device))
+        yield World(training_device(device))
         return
     chosen = training_device(device, int(os.environ.get("LOCAL_RANK", "0")))
     # Made by an outer block, which will also close it.

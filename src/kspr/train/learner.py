@@ -82,7 +82,9 @@ class Learner:
         self.network = network.to(world.device)
         if settings.channels_last:
             self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.average = averaged(self.network, _decay(settings.ema_decay, total_steps))
+        # A longer average than a tenth of the run would still contain the random initial weights.
+        decay = min(settings.ema_decay, max(0.5, 1 - 10 / total_steps))
+        self.average = averaged(self.network, decay)
         self.steps = 0
         # Wrapped for gradients only; the average and checkpoints use the plain network.
         self._model = world.wrap(self.network)
@@ -169,12 +171,6 @@ def check_tensor(value: Any, shape: Sequence[int], dtype: torch.dtype) -> None:
         return
     if not isinstance(value, Tensor) or value.shape != tuple(shape) or value.dtype != dtype:
         raise ValueError("a tensor has another shape or type")
-
-
-def _decay(asked: float, total_steps: int) -> float:
-    """Return the decay asked for, lowered so that the average covers at most a tenth of the run."""
-    # A longer average would still contain the random initial weights at the end.
-    return min(asked, max(0.5, 1 - 10 / total_steps))
 
 
 class Pools(NamedTuple):

@@ -150,13 +150,10 @@ class TrainSettings:
         text = (files("kspr.train") / "presets" / f"{name}.toml").read_text(encoding="utf-8")
         own = tomllib.loads(text)
         start = cls.from_preset(own.pop("base")) if "base" in own else cls()
-        return start._changed(own)._changed(changes)
+        return start.changed(**own).changed(**changes)
 
     def changed(self, **changes: Any) -> Self:
         """Return these settings with `changes`, combined as in `from_preset`."""
-        return self._changed(changes)
-
-    def _changed(self, changes: Mapping[str, Any]) -> Self:
         known = {entry.name for entry in fields(self)}
         for name in changes:
             if name not in known:
@@ -194,7 +191,9 @@ def _check(settings: TrainSettings) -> None:
         check_count(name, getattr(settings, name), least)
     check_seed(settings.seed)
     for name, (low, high) in _RANGES.items():
-        _check_range(name, getattr(settings, name), low, high)
+        value = getattr(settings, name)
+        if not low <= value <= high:
+            raise InputError(f"{name} must be a number from {low:g} to {high:g}, got {value!r}.")
     for name in ("learning_rate", "mix_alpha", "temperature"):
         if not getattr(settings, name) > 0:
             raise InputError(f"{name} must be above 0, got {getattr(settings, name)!r}.")
@@ -222,11 +221,6 @@ _RANGES = {
     "held_out": (0.0, 0.5),
     "weight_decay": (0.0, float("inf")),
 }
-
-
-def _check_range(name: str, value: float, least: float, most: float) -> None:
-    if not least <= value <= most:
-        raise InputError(f"{name} must be a number from {least:g} to {most:g}, got {value!r}.")
 
 
 def _check_together(settings: TrainSettings) -> None:
@@ -265,13 +259,9 @@ def make_selector(settings: TrainSettings, epoch: int = 0) -> AnySelector:
     parameters = {"random_state": settings.seed, "progress": False, **settings.selection}
     seed = parameters["random_state"]
     if epoch and isinstance(seed, int):
-        parameters["random_state"] = _seed_of_epoch(seed, epoch)
+        # Whatever was drawn before: a resumed run has the same.
+        parameters["random_state"] = int(np.random.SeedSequence([seed, epoch]).generate_state(1)[0])
     return from_preset(settings.selector, **parameters)
-
-
-def _seed_of_epoch(seed: int, epoch: int) -> int:
-    """Return another seed for each epoch, whatever was drawn before: a resumed run has the same."""
-    return int(np.random.SeedSequence([seed, epoch]).generate_state(1)[0])
 
 
 def referee_selector(settings: TrainSettings) -> ProbabilitySelector:

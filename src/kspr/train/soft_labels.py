@@ -72,6 +72,11 @@ def likely_noise(
     For probabilities of weak models, whose surest rows are of the wrong class too often to serve as
     anchors: these make the noise look larger than it is. The search begins at `transition`; noise
     and calibration take turns (EM). `priors` are put together as in `combined`.
+
+    The model of selections (`kspr.core.noise_model`) was tried in its place, on a linear fit to
+    features of patches of 4,000 images of CIFAR-10. Its soft labels were right for .222 of the
+    images at Sym. 80 % where these are for .278, its prior then being certain and wrong; at
+    Sym. 40 % for .679 (.696), at Asy. 40 % for .773 (.770).
     """
     present = np.unique(label)
     codes = codes_in(present, label, "label")
@@ -247,15 +252,13 @@ def linear_soft_labels(X: np.ndarray, label: np.ndarray, part: np.ndarray, k: in
     """
     # A class that no row is labelled with is taken to be the true one of none.
     present = np.unique(label)
-    codes = codes_in(present, label, "label")
     matrix = np.full((len(present),) * 2, (1 - _RIGHT) / max(len(present) - 1, 1))
     np.fill_diagonal(matrix, _RIGHT)
-    said = linear_probabilities(X, codes, matrix, part, _WEAK_PENALTIES)
-    likely = likely_noise([said], matrix, codes)
-    chance, prior, whole = np.zeros((len(X), k)), np.zeros((len(X), k)), np.eye(k)
-    chance[:, present], prior[:, present] = likely.chance, likely.prior
-    whole[np.ix_(present, present)] = likely.transition
-    return SoftLabels(chance, prior, whole)
+    codes = codes_in(present, label, "label")
+    said, start = np.zeros((len(X), k)), np.eye(k)
+    said[:, present] = linear_probabilities(X, codes, matrix, part, _WEAK_PENALTIES)
+    start[np.ix_(present, present)] = matrix
+    return likely_noise([said], start, label)
 
 
 def parts_of(first: np.ndarray, seed: int) -> np.ndarray:

@@ -18,7 +18,7 @@ from kspr.features.embedders import embedder_name, is_function
 from kspr.features.loading import check_labels, check_rows_alone, options_for_test
 from kspr.features.options import EmbedSettings
 from kspr.runs.rows import rows_of
-from kspr.runs.run import Origin, origin_of, save_run
+from kspr.runs.run import origin_of, save_run
 from kspr.selectors import Selection
 from kspr.selectors.validation import check_types
 from kspr.sources.opening import open_source
@@ -89,6 +89,13 @@ def train_source(
         )
         check_labels(loaded.label)
         origin = origin_of(loaded, options, command)
+        # Once, and only by the process that saves: the digests of images need all files.
+        rows = cache(lambda: rows_of(loaded))
+
+        def save(selection: Selection, path: Path) -> None:
+            save_run(path, selection, rows(), origin, overwrite=True)
+
+        items = loaded.records.items
         return trainer(
             loaded.features,
             loaded.label,
@@ -101,9 +108,9 @@ def train_source(
             about={
                 "origin": asdict(origin),
                 "embed": asdict(_named(embed, loaded)),
-                "items": _kind(loaded),
+                "items": None if items is None else str(items.kind),
             },
-            save_selection=_saver(loaded, origin),
+            save_selection=save,
         )
 
 
@@ -128,12 +135,6 @@ def _named(embed: EmbedSettings, loaded: Loaded) -> EmbedSettings:
     if items is None or loaded.folder is None:
         return embed
     return replace(embed, embedder=embedder_name(embed.embedder, items.kind))
-
-
-def _kind(loaded: Loaded) -> str | None:
-    """Return ``image`` or ``text``; None where the source has features only."""
-    items = loaded.records.items
-    return None if items is None else str(items.kind)
 
 
 def _images(records: Records, settings: TrainSettings) -> Loaded:
@@ -161,16 +162,6 @@ def _test(
     said = options_for_test(path, replace(options, split=split))
     loaded = load_source(path, settings, said, embed)
     return loaded.features, loaded.label if loaded.truth is None else loaded.truth
-
-
-def _saver(loaded: Loaded, origin: Origin) -> Callable[[Selection, Path], Any]:
-    # Once, and only by the process that saves: the digests of images need all files.
-    rows = cache(lambda: rows_of(loaded))
-
-    def save(selection: Selection, path: Path) -> None:
-        save_run(path, selection, rows(), origin, overwrite=True)
-
-    return save
 
 
 @dataclass(frozen=True, eq=False)

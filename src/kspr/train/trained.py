@@ -10,7 +10,7 @@ from torch import nn
 
 from kspr.errors import InputError
 from kspr.selectors import Selection
-from kspr.train.distributed import Alone, training_device
+from kspr.train.distributed import World, training_device
 from kspr.train.inputs import as_inputs
 from kspr.train.metrics import network_outputs
 from kspr.train.pipelines import InputPipeline, stored_pipeline
@@ -90,7 +90,7 @@ class Trained:
                 f"X has rows of shape {inputs.shape}; the network was trained on {self.shape}."
             )
         # One process: predictions need no other rank, even inside torchrun.
-        world = Alone(training_device(self.settings.device))
+        world = World(training_device(self.settings.device))
         network = self.network.to(world.device)
         logits = network_outputs(network, inputs, self.pipeline, world).logits
         return np.asarray(torch.softmax(logits, dim=1).cpu().numpy())

@@ -11,7 +11,7 @@ from kspr.experiments.baselines.method import Batch, Run
 from kspr.experiments.baselines.trainer import fit_method
 from kspr.noise import symmetric
 from kspr.train import TrainSettings
-from kspr.train.distributed import Alone
+from kspr.train.distributed import World
 from kspr.train.learner import Learner
 from kspr.train.pipelines import pipeline_for
 from kspr.train.task import make_task, network_for
@@ -24,7 +24,7 @@ def small_run(n_learners=1, n=24, n_classes=4, epochs=10, noise_rate=None) -> tu
     X = (rng.standard_normal((n, 6)) + 2 * np.eye(n_classes, 6)[y]).astype(np.float32)
     settings = TrainSettings.from_preset("cpu", epochs=epochs, batch_size=n, guard=False)
     task = make_task(X, y, settings)
-    world = Alone(torch.device("cpu"))
+    world = World(torch.device("cpu"))
     learners = [
         Learner(
             network_for(settings.changed(seed=k), task.n_classes, task.inputs.shape),

@@ -69,12 +69,13 @@ def fit_method(
     resume: bool = False,
     on_epoch: Callable[[Epoch], None] | None = None,
     about: dict[str, Any] | None = None,
+    save_selection: Any = None,  # noqa: ARG001 - of `fit`; these methods make no run of their own
 ) -> Trained:
     """Train a network by `method` on labels that are partly wrong.
 
     Parameters
     ----------
-    X, y, settings, network, test, truth, classes, out, resume, on_epoch, about
+    X, y, settings, network, test, truth, classes, out, resume, on_epoch, about, save_selection
         As for `kspr.train.fit`. What the settings say of selections and of the guard is not used.
     method
         A rule, such as ``make_method("co-teaching")``.
