@@ -1,12 +1,7 @@
 """Methods that judge rows by the features of a network, and train on, weigh or replace by that.
 
-- `TopoFilter`: the largest component of each class among neighbours (Wu et al. 2020).
-- `IterNLD`: outliers of each class count less, and are pushed away (Wang et al. 2018).
-- `IterativeCV`: each half is judged by a network of the other half (Chen et al. 2019).
-- `Graded`: three kinds of loss by how far prototypes support a label, as in FM-SRM.
-- `RoG`: a generative classifier replaces the last layer of a network (Lee et al. 2019).
-
-Each class says where its constants come from. Numbers of epochs are kept as shares of the run.
+`methods.toml` lists them. Each class says where its constants come from; numbers of epochs are kept
+as shares of the run.
 """
 
 import math
@@ -14,18 +9,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from sklearn.neighbors import LocalOutlierFactor
 from torch import Tensor
 from torch.nn import functional
 
 from kspr.experiments.baselines.losses import exchanged, generalised, keep_share, mean_over
-from kspr.experiments.baselines.method import KEPT, Batch, Method, Run, classifier_of
+from kspr.experiments.baselines.method import (
+    KEPT,
+    Batch,
+    Method,
+    Run,
+    classifier_of,
+    cross_entropies,
+)
 from kspr.experiments.compare.peers.others import TopoFilter as Components
 from kspr.experiments.compare.peers.shared import Shared
 from kspr.models.network import Network
 from kspr.train.metrics import network_outputs
 from kspr.train.randomness import generator_for
-
-__all__ = ["Graded", "IterNLD", "IterativeCV", "RoG", "TopoFilter"]
 
 
 def _due(run: Run, begin: float, every: float) -> bool:
@@ -50,7 +51,6 @@ class TopoFilter(Method):
     """Principal components that neighbours are searched in."""
 
     def after_epoch(self, run: Run) -> None:
-        """Judge all rows, where it is time to."""
         if not _due(run, self.begin_share, self.every):
             return
         features = run.outputs().features
@@ -86,12 +86,10 @@ class IterNLD(Method):
     """Weight of the contrastive term."""
 
     def begin(self, run: Run) -> None:
-        """Begin with full weight for all rows."""
         run.memory["weight"] = torch.ones(len(run.task.label))
         run.memory["score"] = torch.zeros(len(run.task.label))
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
-        """Return the weighted cross-entropy, with the contrastive term once rows were judged."""
         outputs = run.training_outputs(batch)
         weight = run.memory["weight"][batch.rows].to(batch.view.device)
         own = functional.cross_entropy(outputs.logits, batch.label, reduction="none")
@@ -104,7 +102,6 @@ class IterNLD(Method):
         return [loss + self.weight * term]
 
     def after_epoch(self, run: Run) -> None:
-        """Add the outlier factors of this epoch to those before, and weigh the rows anew."""
         if not _due(run, self.begin_share, self.every):
             return
         features, label = functional.normalize(run.outputs().features).cpu(), run.task.label
@@ -120,13 +117,8 @@ class IterNLD(Method):
 
 def local_outlier_factor(features: Tensor, k: int) -> Tensor:
     """Return how much thinner the rows lie around each row than around its neighbours."""
-    k = min(k, len(features) - 1)
-    distances = torch.cdist(features, features).fill_diagonal_(float("inf"))
-    distance, nearest = distances.topk(k, dim=1, largest=False)
-    # A neighbour is never nearer than its own k-th neighbour: dense places do not dominate.
-    reach = torch.maximum(distance, distance[:, -1][nearest])
-    density = 1 / reach.mean(dim=1).clamp_min(1e-10)
-    return density[nearest].mean(dim=1) / density
+    fitted = LocalOutlierFactor(n_neighbors=min(k, len(features) - 1)).fit(features.numpy())
+    return torch.from_numpy(-fitted.negative_outlier_factor_).to(features.dtype)
 
 
 def outlier_probability(score: Tensor) -> Tensor:
@@ -167,7 +159,6 @@ class IterativeCV(Method):
         return self.rounds + 1
 
     def begin(self, run: Run) -> None:
-        """Begin with no row selected, and random halves."""
         run.memory["selected"] = torch.zeros(len(run.task.label), dtype=torch.bool)
         run.memory["wrong"] = torch.zeros(())
         self._divide(run)
@@ -178,7 +169,6 @@ class IterativeCV(Method):
         run.memory["half"] = order % 2
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
-        """Return each network's loss on its half and on selected rows; at last Co-teaching's."""
         own = run.batch_losses(batch)
         if run.stage == self.rounds:
             share = keep_share(run.epoch_of_stage, float(run.memory["wrong"]), 1.0)
@@ -187,7 +177,6 @@ class IterativeCV(Method):
         return [mean_over(loss, ((half == k) | sure).to(loss.device)) for k, loss in enumerate(own)]
 
     def after_epoch(self, run: Run) -> None:
-        """At the end of a round, select the rows that the other half's network agrees with."""
         if not run.stage_is_done or run.stage > self.rounds:
             return
         predicted = torch.stack([run.outputs(k).logits.argmax(dim=1).cpu() for k in range(2)])
@@ -229,7 +218,6 @@ class Graded(Method):
     temperature: float = 0.1
 
     def begin(self, run: Run) -> None:
-        """Grade all rows once."""
         features = run.outputs().features
         if len(run.task.inputs.shape) == 1:
             everything = torch.arange(len(run.task.label))
@@ -239,17 +227,11 @@ class Graded(Method):
         run.memory["soft"], run.memory["grade"] = soft, place.clamp_max(2)
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
-        """Return the mean over the losses of the rows' grades."""
         (logits,) = run.logits(batch)
         grade = run.memory["grade"][batch.rows].to(logits.device)
         soft = run.memory["soft"][batch.rows].to(logits.device)
-        by_grade = torch.stack(
-            [
-                functional.cross_entropy(logits, batch.label, reduction="none"),
-                generalised(logits, batch.label),
-                functional.cross_entropy(logits, soft, reduction="none"),
-            ]
-        )
+        given, learned = (cross_entropies([logits], label)[0] for label in (batch.label, soft))
+        by_grade = torch.stack([given, generalised(logits, batch.label), learned])
         return [by_grade.gather(0, grade[None]).mean()]
 
 
@@ -276,7 +258,6 @@ class RoG(Method):
     """Rounds of concentration on the half of a class that lies closest together."""
 
     def finish(self, run: Run, network: Network) -> None:
-        """Replace the classifier by the one of the Gaussians."""
         classify = classifier_of(network)
         features = network_outputs(network, run.task.inputs, run.pipeline, run.world).features
         label = run.task.label.to(features.device)

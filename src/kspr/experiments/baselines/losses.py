@@ -1,16 +1,7 @@
 """Methods that change the loss, or learn from rows with a small one.
 
-- `Forgetting`: dropout against memorising (Arpit et al. 2017).
-- `Bootstrap`: part of the target is the network's own prediction (Reed et al. 2015).
-- `GCE`: between cross-entropy and absolute error (Zhang and Sabuncu 2018).
-- `SL`: cross-entropy plus the same with label and prediction exchanged (Wang et al. 2019).
-- `Forward`: predictions seen through an estimated transition matrix (Patrini et al. 2017).
-- `Decoupling`: two networks learn where they disagree (Malach and Shalev-Shwartz 2017).
-- `MentorNet`: its self-paced form, a moving threshold on the loss (Jiang et al. 2018).
-- `CoTeaching`: each network picks the rows with the smallest loss for the other (Han et al. 2018).
-- `CoTeachingPlus`: the same among the rows that they dispute (Yu et al. 2019).
-
-Each class says where its constants come from. Numbers of epochs are kept as shares of the run.
+`methods.toml` lists them. Each class says where its constants come from; numbers of epochs are kept
+as shares of the run.
 """
 
 from collections.abc import Sequence
@@ -20,24 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from kspr.experiments.baselines.method import Batch, Method, Run, classifier_of
-
-__all__ = [
-    "GCE",
-    "SL",
-    "Bootstrap",
-    "CoTeaching",
-    "CoTeachingPlus",
-    "Decoupling",
-    "Forgetting",
-    "Forward",
-    "MentorNet",
-    "Standard",
-    "exchanged",
-    "generalised",
-    "keep_share",
-    "mean_over",
-]
+from kspr.experiments.baselines.method import (
+    Batch,
+    Method,
+    Run,
+    classifier_of,
+    cross_entropies,
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +35,6 @@ class Forgetting(Method):
     rate: float = 0.5
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
-        """Return the cross-entropy of features of which a random half is missing."""
         classify = classifier_of(run.learners[0].network)
         features = functional.dropout(run.training_outputs(batch).features, self.rate)
         return [functional.cross_entropy(classify(features), batch.label)]
@@ -75,7 +54,6 @@ class Bootstrap(Method):
     """None for 0.8 (hard) and 0.95 (soft)."""
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
-        """Return the cross-entropy with the mixed target."""
         share = self.share if self.share is not None else (0.8 if self.hard else 0.95)
         (logits,) = run.logits(batch)
         return [bootstrapped(logits, batch.label, share, hard=self.hard).mean()]
@@ -101,7 +79,6 @@ class GCE(Method):
     q: float = 0.7
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
-        """Return the mean loss."""
         (logits,) = run.logits(batch)
         return [generalised(logits, batch.label, self.q).mean()]
 
@@ -125,7 +102,6 @@ class SL(Method):
     many: tuple[float, float] = (6.0, 0.1)
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
-        """Return the mean loss."""
         (logits,) = run.logits(batch)
         weights = run.few_or_many(self.few, self.many)
         return [symmetric_cross_entropy(logits, batch.label, *weights).mean()]
@@ -157,14 +133,12 @@ class Forward(Method):
     n_stages = 2
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
-        """Return cross-entropy in the first stage, and the corrected one in the second."""
         if run.stage == 0:
             return super().losses(run, batch)
         (logits,) = run.logits(batch)
         return [corrected(logits, batch.label, run.memory["transition"]).mean()]
 
     def after_epoch(self, run: Run) -> None:
-        """Estimate the matrix when the first stage ends."""
         if run.stage_is_done and run.stage == 1:
             percentile = run.few_or_many(self.few, self.many)
             run.memory["transition"] = transition_by_anchors(run.probabilities(), percentile)
@@ -221,10 +195,6 @@ def exchanged(losses: Sequence[Tensor], n: int) -> list[Tensor]:
     ]
 
 
-def _row_losses(logits: Sequence[Tensor], label: Tensor) -> list[Tensor]:
-    return [functional.cross_entropy(own, label, reduction="none") for own in logits]
-
-
 @dataclass(frozen=True)
 class Decoupling(Method):
     """Two networks; a step uses the rows for which they predict different classes.
@@ -235,9 +205,8 @@ class Decoupling(Method):
     n_learners = 2
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
-        """Return the mean loss of each network over the disputed rows."""
         logits = run.logits(batch)
-        return [mean_over(own, disputed(logits)) for own in _row_losses(logits, batch.label)]
+        return [mean_over(own, disputed(logits)) for own in cross_entropies(logits, batch.label)]
 
 
 @dataclass(frozen=True)
@@ -255,11 +224,9 @@ class MentorNet(Method):
     """Share of the epochs in which all rows are used."""
 
     def begin(self, run: Run) -> None:
-        """Begin without a threshold."""
         run.memory["threshold"] = torch.full((), float("nan"))
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
-        """Return the mean loss of the rows below the threshold, which this batch moves."""
         (own,) = run.batch_losses(batch)
         now = own.detach().quantile(self.percentile).cpu()
         before = run.memory["threshold"]
@@ -284,7 +251,6 @@ class CoTeaching(Method):
     needs_noise_rate = True
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
-        """Return the loss of each network over the rows that the other chose."""
         return exchanged(run.batch_losses(batch), self._kept(run, batch))
 
     def _kept(self, run: Run, batch: Batch) -> int:
@@ -304,12 +270,11 @@ class CoTeachingPlus(CoTeaching):
     """Share of the epochs with all rows."""
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
-        """Return the loss of each network over the rows that the other chose among disputed."""
         if run.progress < self.begin_share:
             return super().losses(run, batch)
         logits = run.logits(batch)
         rows = torch.nonzero(disputed(logits))[:, 0]
         n = int(self._kept(run, batch) / len(batch.rows) * len(rows))
-        own = _row_losses([each[rows] for each in logits], batch.label[rows])
+        own = cross_entropies([each[rows] for each in logits], batch.label[rows])
         # At least one, where there is any: as in the authors' code, a step without rows is idle.
         return exchanged(own, max(n, 1))

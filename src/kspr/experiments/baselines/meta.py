@@ -1,9 +1,7 @@
 """Methods that learn how to learn: what a step would disturb, or which rows count.
 
-- `MetaLearning`: steps that wrong labels would disturb little (Li et al. 2019).
-- `MetaCleaner`: weighted means of few rows of a class (Zhang, Wang and Qiao 2019).
-
-Each class says where its constants come from. Numbers of epochs are kept as shares of the run.
+`methods.toml` lists them. Each class says where its constants come from; numbers of epochs are kept
+as shares of the run.
 """
 
 from collections.abc import Sequence
@@ -17,8 +15,6 @@ from torch.nn import functional
 from kspr.experiments.baselines.method import Batch, Method, Run, classifier_of
 from kspr.models.network import evaluating
 from kspr.train.randomness import generator_for
-
-__all__ = ["MetaCleaner", "MetaLearning"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,6 @@ class MetaLearning(Method):
     """Length of the tried step, in learning rates."""
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
-        """Return the cross-entropy, with the mean disturbance after the beginning."""
         (logits,) = run.logits(batch)
         loss = functional.cross_entropy(logits, batch.label)
         if run.progress < self.begin_share:
@@ -52,30 +47,25 @@ class MetaLearning(Method):
         with evaluating(teacher):
             told = teacher(batch.view)
         target = told.logits.float().softmax(dim=1)
-        terms = [
-            self._disturbance(run, batch, logits, told.features, target)
-            for _ in range(self.n_disturbed)
-        ]
+        how = self.replaced, self.neighbours, batch.draws
+        terms = []
+        for _ in range(self.n_disturbed):
+            label = neighbours_labels(told.features, batch.label, *how)
+            after = self._after_step(run, batch, functional.cross_entropy(logits, label))
+            terms.append(functional.kl_div(after.log_softmax(1), target, reduction="batchmean"))
         return [loss + torch.stack(terms).mean()]
 
-    def _disturbance(
-        self, run: Run, batch: Batch, logits: Tensor, features: Tensor, target: Tensor
-    ) -> Tensor:
-        label = neighbours_labels(
-            features, batch.label, self.replaced, self.neighbours, batch.draws
-        )
-        network = run.learners[0].network
+    def _after_step(self, run: Run, batch: Batch, loss: Tensor) -> Tensor:
+        """Return the logits of a batch after a step down a loss, which is not taken."""
+        network, length = run.learners[0].network, self.step * run.learners[0].rate
         weights = {name: p for name, p in network.named_parameters() if p.requires_grad}
-        slopes = torch.autograd.grad(
-            functional.cross_entropy(logits, label), list(weights.values()), retain_graph=True
-        )
-        length = self.step * run.learners[0].rate
+        slopes = torch.autograd.grad(loss, list(weights.values()), retain_graph=True)
         tried = {
             name: p - length * slope
             for (name, p), slope in zip(weights.items(), slopes, strict=True)
         }
-        logits = functional_call(network, tried, (batch.view,)).logits
-        return functional.kl_div(logits.log_softmax(dim=1), target, reduction="batchmean")
+        after: Tensor = functional_call(network, tried, (batch.view,)).logits
+        return after
 
 
 def neighbours_labels(
@@ -113,7 +103,6 @@ class MetaCleaner(Method):
     """Learning rate of the weighting network, as a share of the network's."""
 
     def begin(self, run: Run) -> None:
-        """Begin with a weighting network that gives all rows of a subset the same weight."""
         width = run.learners[0].network.n_features
         draws = generator_for(run.settings.seed, "network", 0)
         first = torch.randn(width, self.hidden, generator=draws) / width**0.5
@@ -121,7 +110,6 @@ class MetaCleaner(Method):
         run.memory["second"] = torch.zeros(self.hidden, device=run.world.device)
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
-        """Return the loss of the means, and take a step of the weighting network."""
         label, features = self._subsets(run, batch)
         learned = [run.memory[name].requires_grad_() for name in ("first", "second")]
         weight = confidences(features, *learned)

@@ -20,7 +20,7 @@ from kspr.train.pipelines import InputPipeline
 from kspr.train.settings import TrainSettings
 from kspr.train.task import Task
 
-__all__ = ["KEPT", "Batch", "Method", "Run", "classifier_of"]
+__all__ = ["KEPT", "Batch", "Method", "Run", "classifier_of", "cross_entropies"]
 
 T = TypeVar("T")
 KEPT = "kept"
@@ -84,9 +84,9 @@ class Run:
         label = self.task.label
         return nn.functional.one_hot(label, self.task.n_classes).float().to(self.world.device)
 
-    def few_or_many(self, few: T, many: T, most: int = 50) -> T:
-        """Return `few` for up to `most` classes: authors tune on CIFAR-10 and on CIFAR-100."""
-        return few if self.task.n_classes <= most else many
+    def few_or_many(self, few: T, many: T) -> T:
+        """Return `few` for up to 50 classes: authors tune on CIFAR-10 and on CIFAR-100."""
+        return few if self.task.n_classes <= 50 else many
 
     def outputs(self, k: int = 0, rows: Tensor | None = None) -> Outputs:
         """Return features and logits of all rows by learner `k`, without augmentation."""
@@ -103,10 +103,7 @@ class Run:
 
     def batch_losses(self, batch: Batch) -> list[Tensor]:
         """Return the cross-entropy of every row of a batch by every learner, with gradients."""
-        return [
-            nn.functional.cross_entropy(logits, batch.label, reduction="none")
-            for logits in self.logits(batch)
-        ]
+        return cross_entropies(self.logits(batch), batch.label)
 
     def training_outputs(self, batch: Batch) -> Outputs:
         """Return features and logits of a batch by the first learner, with gradients."""
@@ -116,8 +113,12 @@ class Run:
 
     def row_losses(self, k: int = 0) -> Tensor:
         """Return the cross-entropy of every row's given label by learner `k`."""
-        label = self.task.label.to(self.world.device)
-        return nn.functional.cross_entropy(self.outputs(k).logits, label, reduction="none")
+        return cross_entropies([self.outputs(k).logits], self.task.label.to(self.world.device))[0]
+
+
+def cross_entropies(logits: Sequence[Tensor], label: Tensor) -> list[Tensor]:
+    """Return the cross-entropy of every row by every network."""
+    return [nn.functional.cross_entropy(each, label, reduction="none") for each in logits]
 
 
 class Method:

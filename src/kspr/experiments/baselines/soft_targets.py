@@ -1,16 +1,7 @@
 """Methods that replace the given labels little by little, row by row.
 
-- `ELR`: keeps the network near its early predictions (Liu et al. 2020).
-- `JointOptim`: labels become the mean of recent predictions; then training again (Tanaka et al.
-  2018).
-- `PENCIL`: labels are parameters with a gradient of their own (Yi and Wu 2019).
-- `D2L`: labels move to predictions as the dimension of features rises (Ma et al. 2018).
-- `MCorrection`: a mixture of two Beta distributions of the losses sets how far each target is the
-  prediction (Arazo et al. 2019; its form with mixup and the predicted class).
-- `DivideMix`: a Gaussian mixture of the losses divides the rows for the other network, which takes
-  the labels of the doubtful ones from both (Li, Socher and Hoi 2020).
-
-Each class says where its constants come from. Numbers of epochs are kept as shares of the run.
+`methods.toml` lists them. Each class says where its constants come from; numbers of epochs are kept
+as shares of the run.
 """
 
 import copy
@@ -31,8 +22,6 @@ from kspr.experiments.baselines.method import Batch, Method, Run
 from kspr.models.network import evaluating
 from kspr.train.learner import mean_loss, pseudo_labels
 from kspr.train.randomness import beta, generator_for
-
-__all__ = ["D2L", "ELR", "PENCIL", "DivideMix", "JointOptim", "MCorrection"]
 
 
 def prior_term(p: Tensor) -> Tensor:
@@ -58,11 +47,9 @@ class ELR(Method):
     many: tuple[float, float] = (7.0, 0.9)
 
     def begin(self, run: Run) -> None:
-        """Begin with an empty average."""
         run.memory["average"] = torch.zeros_like(run.one_hot)
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
-        """Move the averages of the batch's rows, and return the loss."""
         weight, kept = run.few_or_many(self.few, self.many)
         (logits,) = run.logits(batch)
         p = logits.softmax(dim=1).clamp(1e-4, 1 - 1e-4)
@@ -96,12 +83,10 @@ class JointOptim(Method):
     n_stages = 2
 
     def begin(self, run: Run) -> None:
-        """Begin with the given labels."""
         run.memory["target"] = run.one_hot
         run.memory["recent"] = run.one_hot[None][:0]
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
-        """Return the loss against the present labels; the first stage avoids trivial answers."""
         (logits,) = run.logits(batch)
         loss = mean_loss(logits, run.memory["target"][batch.rows.to(logits.device)])
         if run.stage == 0:
@@ -110,7 +95,6 @@ class JointOptim(Method):
         return [loss]
 
     def after_epoch(self, run: Run) -> None:
-        """Let the labels be the mean of the last predictions, in the first stage."""
         if run.epoch > run.settings.epochs:
             return
         n = max(1, round(self.window * run.settings.epochs))
@@ -138,11 +122,9 @@ class PENCIL(Method):
     confidence: float = 0.4
 
     def begin(self, run: Run) -> None:
-        """Begin with labels close to the given ones."""
         run.memory["label_logits"] = self.scale * run.one_hot
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
-        """Return the loss of this part of the run; in the middle, move the labels too."""
         (logits,) = run.logits(batch)
         if run.progress < self.begin_share:
             return [functional.cross_entropy(logits, batch.label)]
@@ -180,12 +162,10 @@ class D2L(Method):
     batches: int = 10
 
     def begin(self, run: Run) -> None:
-        """Begin with full trust in the given labels."""
         run.memory["trust"] = torch.ones(())
         run.memory["dimensions"] = torch.zeros(0)
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
-        """Return the loss against labels mixed with the network's predictions."""
         (logits,) = run.logits(batch)
         trust = float(run.memory["trust"])
         given = functional.cross_entropy(logits, batch.label)
@@ -193,7 +173,6 @@ class D2L(Method):
         return [trust * given + (1 - trust) * predicted]
 
     def after_epoch(self, run: Run) -> None:
-        """Measure the dimension; at its first rise, go back one epoch and begin to mix."""
         now = self._dimension(run)
         before = run.memory["dimensions"]
         recent = before[-max(2, round(self.window * run.settings.epochs)) :]
@@ -298,11 +277,9 @@ class MCorrection(Method):
     alpha: float = 32.0
 
     def begin(self, run: Run) -> None:
-        """Begin without doubt."""
         run.memory["wrong"] = torch.zeros(len(run.task.label))
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
-        """Return the loss of mixed rows, and the term that keeps all classes in use."""
         learner = run.learners[0]
         doubt = run.memory["wrong"][batch.rows].to(batch.view.device)[:, None]
         given = functional.one_hot(batch.label, run.task.n_classes).float()
@@ -316,7 +293,6 @@ class MCorrection(Method):
         return [mean_loss(logits, target) + prior_term(logits.softmax(dim=1))]
 
     def after_epoch(self, run: Run) -> None:
-        """Fit the mixture to the losses, after the first part of the run."""
         if run.epoch >= self.begin_share * run.settings.epochs:
             wrong = wrong_by_betas(run.row_losses().cpu().numpy())
             run.memory["wrong"] = torch.from_numpy(wrong).float()
@@ -343,11 +319,9 @@ class DivideMix(Method):
     n_learners = 2
 
     def begin(self, run: Run) -> None:
-        """Begin with trust in all labels."""
         run.memory["clean"] = torch.ones(2, len(run.task.label))
 
     def losses(self, run: Run, batch: Batch) -> Sequence[Tensor]:
-        """Return plain losses first, and those of divided and mixed rows after."""
         if run.epoch < max(1.0, self.begin_share * run.settings.epochs):
             return super().losses(run, batch)
         views = [batch.view]
@@ -378,7 +352,6 @@ class DivideMix(Method):
         return self.unlabelled * min(since / (self.ramp * run.settings.epochs), 1.0)
 
     def after_epoch(self, run: Run) -> None:
-        """Divide the rows by the losses of each network."""
         clean = [
             clean_by_gaussians(run.row_losses(k).cpu().numpy(), run.settings.seed) for k in range(2)
         ]

@@ -86,19 +86,6 @@ def fit_method(
     -------
     Trained
         The averaged weights of the first network; there is no selection in it.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from kspr.noise import symmetric
-    >>> from kspr.experiments.baselines import make_method
-    >>> from kspr.train import TrainSettings
-    >>> X, y_true = load_digits(return_X_y=True)
-    >>> y = symmetric(y_true, 0.3, seed=0)
-    >>> settings = TrainSettings.from_preset("cpu", epochs=5, batch_size=32)
-    >>> trained = fit_method(X, y, make_method("gce"), settings=settings)
-    >>> bool((trained.predict(X) == y_true).mean() > 0.85)
-    True
     """
     chosen = TrainSettings.from_preset(settings) if isinstance(settings, str) else settings
     # The guard belongs to our cycle: its held-out rows would be lost to this method.

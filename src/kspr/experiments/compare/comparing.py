@@ -119,10 +119,9 @@ def compare(
     log = TrialLog(trials, f"{data.fingerprint} {q} {seed} {dimensions} {versions()}")
     # Without a test set, the references only repeat the share of wrong labels.
     entries: dict[str, Peer | None] = {} if test is None else dict.fromkeys(REFERENCES)
-    entries |= chosen
     measured = []
-    with Progress(progress, "Comparing", len(entries)) as bar:
-        for name, method in entries.items():
+    with Progress(progress, "Comparing", len(entries) + len(chosen)) as bar:
+        for name, method in (entries | chosen).items():
             key = log.key(name, method)
             trial = log.find(key)
             if trial is None:
@@ -138,7 +137,7 @@ def compare(
         q=q,
         seed=seed,
         trials=tuple(measured),
-        versions=_versions(),
+        versions=versions() | ({"cleanlab": found} if (found := version("cleanlab")) else {}),
     )
 
 
@@ -150,27 +149,16 @@ def _chosen(
     # A string is a sequence too, of letters.
     if isinstance(methods, str):
         methods = (methods,)
-    able = [name for name, peer in PEERS.items() if features or _by_probabilities(peer)]
-    names = able if methods is None else methods
-    if not names:
+    able = {n: p for n, p in PEERS.items() if features or getattr(p, "by_probabilities", False)}
+    if methods is not None and not methods:
         raise InputError(f"methods is empty; name some of {', '.join(PEERS)}.")
-    chosen = {name: PEERS[check_choice("methods", name, PEERS)] for name in names}
-    for name in chosen:
-        if name not in able:
+    for name in methods or ():
+        if check_choice("methods", name, PEERS) not in able:
             raise InputError(
                 f"The method {name!r} needs features, and there are only probabilities. These take "
                 f"them: {', '.join(able)}."
             )
-    return chosen
-
-
-def _by_probabilities(method: Peer) -> bool:
-    return bool(getattr(method, "by_probabilities", False))
-
-
-def _versions() -> dict[str, str]:
-    cleanlab = version("cleanlab")
-    return versions() | ({} if cleanlab is None else {"cleanlab": cleanlab})
+    return {name: able[name] for name in methods or able}
 
 
 def compare_source(
@@ -277,7 +265,8 @@ class KnownTruth:
     def measure(self, name: str, method: Peer | None, shared: Shared, seed: int) -> Trial:
         """Run a method and compare its answer with the true labels; None means a reference."""
         if method is None:
-            return self._reference(name)
+            kept = self.right if name == ORACLE else np.ones_like(self.right)
+            return self._trial(name, Judged(kept, np.zeros(len(kept))), 0.0, None)
         _warm_up(method)
         try:
             charged = charge(shared, lambda: method.judge(shared, seed=seed))
@@ -287,11 +276,6 @@ class KnownTruth:
         except ValueError as error:
             raise InputError(f"{name} cannot judge these data: {error}") from error
         return self._trial(name, charged.answer, charged.seconds, charged.growth, told=charged.told)
-
-    def _reference(self, name: str) -> Trial:
-        """Return the trial of keeping all labels, or exactly the right ones."""
-        kept = self.right if name == ORACLE else np.ones_like(self.right)
-        return self._trial(name, Judged(kept, np.zeros(len(kept))), 0.0, None)
 
     def _trial(
         self, name: str, judged: Judged, seconds: float, memory: int | None, *, told: bool = False

@@ -19,15 +19,7 @@ from kspr._text import text_table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "ORACLE",
-    "REFERENCES",
-    "Comparison",
-    "Trial",
-    "TrialLog",
-    "comparison_figure",
-    "write_comparison",
-]
+__all__ = ["ORACLE", "REFERENCES", "Comparison", "Trial", "TrialLog", "write_comparison"]
 
 NO_CLEANING, ORACLE = "no cleaning", "oracle"
 REFERENCES = (NO_CLEANING, ORACLE)

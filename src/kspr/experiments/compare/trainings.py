@@ -20,7 +20,7 @@ from kspr.selectors.validation import check_choice
 from kspr.sources.options import ReadOptions
 from kspr.train.settings import TrainSettings
 
-__all__ = ["TrainingComparison", "TrainingTrial", "compare_training", "compare_training_source"]
+__all__ = ["compare_training", "compare_training_source"]
 
 _OURS = "kspr"
 

@@ -89,15 +89,14 @@ def _digits() -> Sample:
 
 def _digit_images() -> Sample:
     """Return the digits as colour images of 16 x 16 pixels."""
+
+    def images(X: np.ndarray) -> np.ndarray:
+        # (rows, 1, 16, 16): every pixel becomes four.
+        grey = np.kron(X.reshape(-1, 1, 8, 8), np.ones((2, 2))) * 255
+        return np.repeat(grey, 3, axis=1).astype(np.uint8)
+
     sample = _digits()
-    X_test, y_test = sample.test
-    return replace(sample, X=_as_images(sample.X), test=(_as_images(X_test), y_test))
-
-
-def _as_images(X: np.ndarray) -> np.ndarray:
-    # (rows, 1, 16, 16): every pixel becomes four.
-    grey = np.kron(X.reshape(-1, 1, 8, 8), np.ones((2, 2))) * 255
-    return np.repeat(grey, 3, axis=1).astype(np.uint8)
+    return replace(sample, X=images(sample.X), test=(images(sample.test[0]), sample.test[1]))
 
 
 def _enlarged(grey: np.ndarray) -> Any:
@@ -190,7 +189,8 @@ def _embedded(dataset: str, home: Path, test: str, transfer: str | None) -> Samp
         truth = None if records.truth is None else records.truth[kept]
         return embedded.features, np.asarray(records.label)[kept], truth
 
-    return _of_splits(dataset, rows, test, transfer, f"{dataset}: features of the shipped embedder")
+    about = f"{dataset}: features of the shipped embedder"
+    return _of_splits(dataset, rows, test, transfer, about)
 
 
 def _images(
@@ -255,13 +255,8 @@ def _pictures(dataset: str, home: Path) -> Callable[[int], Any] | None:
     if not (home / "train.parquet").is_file() and not find_published(dataset).present(home):
         return None
     # Opened on first use: most trials never show an image.
-    records = cache(lambda: _records(dataset, home, None))
-
-    def picture(row: int) -> Any:
-        items = records().items
-        return None if items is None else items[row]
-
-    return picture
+    items = cache(lambda: _records(dataset, home, None).items)
+    return lambda row: None if (found := items()) is None else found[row]
 
 
 _STORED: Mapping[str, Callable[..., Sample]] = {"features": _features, "images": _images}
@@ -269,16 +264,17 @@ _STORED: Mapping[str, Callable[..., Sample]] = {"features": _features, "images":
 
 def absent(description: Mapping[str, Any], folder: Path | None) -> str | None:
     """Return a sentence that says which file or data set this source lacks; None if none."""
-    files = _files(description, folder)
-    lacking = [(name, _parents(folder)) for name, path in files.items() if path is None]
     dataset = description.get("dataset")
-    if dataset is not None and _home(description, folder) is None:
-        lacking.append((dataset, _places(dataset, folder)))
-    if not lacking:
-        return None
-    name, places = lacking[0]
-    looked = ", ".join(map(str, places))
-    return f"{name} is not on this machine (looked in {looked}; `--data FOLDER` says where)."
+    wanted = {name: (_parents(folder), p) for name, p in _files(description, folder).items()}
+    if dataset is not None:
+        wanted[dataset] = _places(dataset, folder), _home(description, folder)
+    for name, (places, path) in wanted.items():
+        if path is None:
+            looked = ", ".join(map(str, places))
+            return (
+                f"{name} is not on this machine (looked in {looked}; `--data FOLDER` says where)."
+            )
+    return None
 
 
 def describe(description: Mapping[str, Any]) -> str:

@@ -21,14 +21,7 @@ from kspr.experiments.reproduce.recipes import (
 from kspr.experiments.reproduce.trials import TrialSpec
 from kspr.selectors.validation import check_choice
 
-__all__ = [
-    "ListedScale",
-    "Part",
-    "forecast",
-    "list_recipes",
-    "packages_of",
-    "plan",
-]
+__all__ = ["Part", "absent_data", "forecast", "list_recipes", "packages_of", "plan"]
 
 
 def plan(
@@ -95,19 +88,15 @@ class Part:
         chosen = [spec for spec in specs if spec.variant_name in rows and spec.noise in noises]
         if self.shard is None:
             return chosen
-        number, count = _shard(self.shard)
+        number, _, count = self.shard.partition("/")
+        if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+            raise InputError(
+                f"shard must be K/N with K from 1 to N, got {self.shard!r}. Write 3/8 for the "
+                "third of eight."
+            )
         # Every n-th trial might be the same method again and again.
         order = np.random.default_rng(0).permutation(len(chosen))
-        return [chosen[i] for i in sorted(order[number - 1 :: count])]
-
-
-def _shard(text: str) -> tuple[int, int]:
-    number, _, count = text.partition("/")
-    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
-        raise InputError(
-            f"shard must be K/N with K from 1 to N, got {text!r}. Write 3/8 for the third of eight."
-        )
-    return int(number), int(count)
+        return [chosen[i] for i in sorted(order[int(number) - 1 :: int(count)])]
 
 
 def forecast(missing: Sequence[TrialSpec], known: Sequence[tuple[TrialSpec, float]]) -> float:
@@ -165,9 +154,15 @@ def list_recipes(folder: Path | None = None) -> list[ListedScale]:
     ]
 
 
+def absent_data(scale: Scale, folder: Path | None) -> dict[str, str]:
+    """Return the data sets of a scale that are not here, with the reason."""
+    reasons = {title: absent(source, folder) for title, source in scale.data.items()}
+    return {title: reason for title, reason in reasons.items() if reason is not None}
+
+
 def _state(recipe: Recipe, scale: Scale, folder: Path | None) -> str:
     packages = [module for module in packages_of(recipe, scale) if not is_installed(module)]
-    lacking = [title for title, source in scale.data.items() if absent(source, folder)]
+    lacking = absent_data(scale, folder)
     # Some data sets of several may be left out; a package may not.
     if packages or len(lacking) == len(scale.data):
         return f"needs {' and '.join([*packages, *lacking])}"

@@ -11,11 +11,12 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from itertools import chain
 from multiprocessing import current_process
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
@@ -24,8 +25,8 @@ from kspr._files import read_json, write_json
 from kspr._packages import CHANGED, machine, require, source_commit
 from kspr._progress import Progress, ProgressMode, say
 from kspr.errors import InputError, KsprError
-from kspr.experiments.reproduce.data import absent, describe, prepare
-from kspr.experiments.reproduce.planning import Part, forecast, packages_of, plan
+from kspr.experiments.reproduce.data import describe, prepare
+from kspr.experiments.reproduce.planning import Part, absent_data, forecast, packages_of, plan
 from kspr.experiments.reproduce.recipes import Recipe, Scale
 from kspr.experiments.reproduce.reproduction import Reproduction, Trial
 from kspr.experiments.reproduce.trials import FUNCTIONS, TIMED, TrialSpec, name_of
@@ -69,7 +70,12 @@ def reproduce(
     for module, extra in packages_of(recipe, chosen).items():
         require(module, f"{recipe.name} at scale {scale}", f"'knockoffs-spr[{extra}]'")
     _check_devices(recipe, chosen, devices)
-    lacking = _lacking(recipe, scale, chosen, folder)
+    lacking = absent_data(chosen, folder)
+    if len(lacking) == len(chosen.data):
+        raise InputError(
+            f"{recipe.name} at scale {scale} cannot be run: {next(iter(lacking.values()))} "
+            "`--scale smoke` runs anywhere."
+        )
     specs = [spec for spec in plan(recipe, scale, seeds, folder) if spec.data not in lacking]
     _check_weights(specs)
     result_file, store = out / f"{recipe.name}-{scale}.json", out / "trials"
@@ -86,20 +92,17 @@ def reproduce(
     missing = {file: spec for file, spec in unique.items() if _is_due(file, origin, again)}
     known = [(spec, kept["seconds"]) for spec, file in files.items() if (kept := read_json(file))]
     failed = _run_missing(missing, known, origin, jobs, devices, f"{recipe.name} {scale}", progress)
-    stored = {spec: read_json(file) for spec, file in files.items()}
     result = Reproduction(
         recipe=recipe.name,
         scale=scale,
         command=tuple(command),
         machine={**about, "when": _now()},
-        data={
-            name: describe(source) for name, source in chosen.data.items() if name not in lacking
-        },
+        data={name: describe(chosen.data[name]) for name in chosen.data if name not in lacking},
         lacking=lacking,
         trials=tuple(
             Trial(spec.data, spec.noise, spec.variant_name, spec.seed, **kept)
-            for spec, kept in stored.items()
-            if kept is not None
+            for spec, file in files.items()
+            if (kept := read_json(file)) is not None
         ),
         planned=len(specs),
         failed=failed,
@@ -130,18 +133,6 @@ def _check_weights(specs: Sequence[TrialSpec]) -> None:
                 f"There is no file {name} in {Path.cwd()}, from whose weights the networks of this "
                 "scale begin. Put one there: torchvision's weights of this network, for example."
             )
-
-
-def _lacking(recipe: Recipe, scale: str, chosen: Scale, folder: Path | None) -> dict[str, str]:
-    """Return the data sets that are not here, with the reason; raise if none is here."""
-    reasons = {name: absent(source, folder) for name, source in chosen.data.items()}
-    lacking = {name: reason for name, reason in reasons.items() if reason is not None}
-    if len(lacking) == len(chosen.data):
-        reason = next(iter(lacking.values()))
-        raise InputError(
-            f"{recipe.name} at scale {scale} cannot be run: {reason} `--scale smoke` runs anywhere."
-        )
-    return lacking
 
 
 def _unpack(result_file: Path, store: Path) -> None:
@@ -183,8 +174,7 @@ def _run_missing(
     if not missing:
         return {}
     work = [(spec, file, origin, devices) for file, spec in missing.items()]
-    timed = [item for item in work if item[0].kind in TIMED]
-    others = [item for item in work if item[0].kind not in TIMED]
+    parts = [[w for w in work if (w[0].kind in TIMED) == timed] for timed in (False, True)]
     done, failed = 0, {}
     # In this process, so that two workers do not embed the same images.
     for spec in missing.values():
@@ -194,16 +184,15 @@ def _run_missing(
     _announce(title, list(missing.values()), known, jobs, progress)
     try:
         with Progress(progress, title, len(missing)) as bar:
-            for workers, items in ((jobs, others), (1, timed)):
-                for ran in _finished(items, workers):
-                    if ran.failure is not None:
-                        failed[missing[ran.file].title] = ran.failure
-                    elif not known:
-                        known = [(missing[ran.file], ran.seconds)]
-                        left = [spec for file, spec in missing.items() if file != ran.file]
-                        _announce(title, left, known, jobs, progress)
-                    done += 1
-                    bar.advance()
+            for ran in chain(_finished(parts[0], jobs), _finished(parts[1], 1)):
+                if ran.failure is not None:
+                    failed[missing[ran.file].title] = ran.failure
+                elif not known:
+                    known = [(missing[ran.file], ran.seconds)]
+                    left = [spec for file, spec in missing.items() if file != ran.file]
+                    _announce(title, left, known, jobs, progress)
+                done += 1
+                bar.advance()
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(
             f"interrupted; {done - len(failed)} of {len(missing)} trials were run and are kept in "
@@ -232,8 +221,7 @@ def _announce(
         )
 
 
-@dataclass(frozen=True)
-class _Ran:
+class _Ran(NamedTuple):
     """A trial that was run, with what it took or why it failed."""
 
     file: Path
@@ -278,13 +266,12 @@ def _run_one(
     """Run a trial, in whichever process this is, and store its values; or say why it failed."""
     description = spec.description()
     device = devices[_worker_number() % len(devices)] if devices else None
-    running = replace(spec, device=device)
     # Training settings have no such entry: it asks for a folder to continue from.
-    if spec.settings.get("checkpoints"):
-        settings = {k: v for k, v in spec.settings.items() if k != "checkpoints"}
-        # By commit: a trial that other code has begun must not be finished by this one.
-        code = origin["commit"] or origin["version"]
-        running = replace(running, settings=settings, work=file.with_name(f"{file.stem}-{code}"))
+    settings = dict(spec.settings)
+    # By commit: a trial that other code has begun must not be finished by this one.
+    code = origin["commit"] or origin["version"]
+    work = file.with_name(f"{file.stem}-{code}") if settings.pop("checkpoints", False) else None
+    running = replace(spec, device=device, settings=settings, work=work)
     start = time.perf_counter()
     try:
         # The number of threads changes the last digits of sums, so it must not follow --jobs.

@@ -18,27 +18,10 @@ from kspr.experiments.compare.peers.others import (
     SmallLoss,
     TopoFilter,
 )
-from kspr.experiments.compare.peers.shared import (
-    Charged,
-    Judged,
-    Peer,
-    Shared,
-    charge,
-    import_needs,
-)
+from kspr.experiments.compare.peers.shared import Judged, Peer, Shared, charge, import_needs
 from kspr.selectors import ProbabilitySelector, Selection, from_preset
 
-__all__ = [
-    "PEERS",
-    "ByProbabilities",
-    "Charged",
-    "Judged",
-    "Ours",
-    "Peer",
-    "Shared",
-    "charge",
-    "import_needs",
-]
+__all__ = ["PEERS", "ByProbabilities", "Judged", "Ours", "Peer", "Shared", "charge", "import_needs"]
 
 
 @dataclass(frozen=True)

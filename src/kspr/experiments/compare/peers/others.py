@@ -36,18 +36,6 @@ from kspr.experiments.compare.peers.shared import (
     nearest_rows,
 )
 
-__all__ = [
-    "Cleanlab",
-    "Datalab",
-    "Logistic",
-    "LogitMargin",
-    "Margins",
-    "Neighbours",
-    "SimiFeat",
-    "SmallLoss",
-    "TopoFilter",
-]
-
 _STREAM = 3471
 """First number of the seed of all draws: a user may seed other draws with the second."""
 _ROUNDS = 300
@@ -242,10 +230,10 @@ class SimiFeat:
         # The cosine of the angle between the votes and the label as an indicator.
         score = own / np.linalg.norm(votes, axis=1)
         share, matrix = fit_triples(np.column_stack([y, y[around[:, :2]]]), n_classes)
-        rate = float(1.0 - share @ np.diag(matrix))
-        if self.rule == "vote":
-            return Judged(own == votes.max(axis=1), -score, rate)
-        return Judged(_best_of_each(score, y, share, matrix), -score, rate)
+        kept = own == votes.max(axis=1)
+        if self.rule == "rank":
+            kept = _best_of_each(score, y, share, matrix)
+        return Judged(kept, -score, float(1.0 - share @ np.diag(matrix)))
 
 
 def _best_of_each(
@@ -350,10 +338,8 @@ class Logistic:
     def judge(self, shared: Shared, *, seed: int) -> Judged:
         """Keep labels with the largest probability; rank by how far theirs is behind."""
         del seed
-        model = LogisticRegression(max_iter=200).fit(centred(shared.X), shared.y)
-        margin = _margin(
-            model.predict_proba(centred(shared.X)), (np.arange(len(shared.y)), shared.y)
-        )
+        X, own = centred(shared.X), (np.arange(len(shared.y)), shared.y)
+        margin = _margin(LogisticRegression(max_iter=200).fit(X, shared.y).predict_proba(X), own)
         return Judged(margin >= 0, -margin)
 
 

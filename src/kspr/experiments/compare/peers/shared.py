@@ -14,19 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from kspr._packages import require
 
-__all__ = [
-    "NEIGHBOURS",
-    "PACKAGE",
-    "Charged",
-    "Judged",
-    "Peer",
-    "Product",
-    "Shared",
-    "centred",
-    "charge",
-    "import_needs",
-    "nearest_rows",
-]
+__all__ = ["Charged", "Judged", "Peer", "Product", "Shared", "charge", "import_needs"]
 
 PACKAGE = "'knockoffs-spr[peers]'"
 """The extra that installs the packages of other methods."""
