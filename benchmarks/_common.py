@@ -30,21 +30,16 @@ from _prose import wrap_prose
 __all__ = [
     "BENCHES",
     "DOCS",
-    "RESULTS",
     "ROOT",
     "SHARED",
     "SMOKE",
     "WORK",
     "Bench",
-    "add_trial",
+    "Store",
     "arguments",
-    "done",
     "either",
     "markdown_table",
     "measured_when",
-    "named_trials",
-    "read_trials",
-    "run_trials",
     "stamp",
     "versions_in_words",
 ]
@@ -91,84 +86,6 @@ def arguments(description: str) -> argparse.ArgumentParser:
         "--again", action="store_true", help="drop stored results of other commits first"
     )
     return parser
-
-
-@dataclass(frozen=True)
-class Bench:
-    """A command that measures, the file of its results, and the page that shows them."""
-
-    command: str
-    page_name: str
-    stores: tuple[Path, ...]
-    """Files of trials; a run with ``--again`` keeps only those of this commit."""
-    shown: Callable[[], str | Mapping[str, str]]
-    """Returns what stands between the marks of the page; of several marks, by their names."""
-    measure: Callable[[argparse.Namespace], object] | None = None
-    """Stores the trials that are missing; None for a page of the results of others."""
-    files: tuple[str, ...] = ("src/kspr/core", "src/kspr/selectors")
-    """What is measured: the page is stale where one of these has changed since."""
-    shared: bool = True
-    """Whether the data sets beside the repository are needed."""
-    stamped: bool = True
-    """Whether the page says when trials were measured: below its part, or in the part `when`."""
-    draw: Callable[[], object] | None = None
-    """Writes the figures of the page."""
-
-    def __post_init__(self) -> None:
-        BENCHES.append(self)
-
-    @property
-    def page(self) -> Path:
-        """The page in docs/."""
-        return DOCS / self.page_name
-
-    def trials(self) -> list[dict[str, Any]]:
-        """Return the stored trials."""
-        return [trial for store in self.stores for trial in read_trials(store)]
-
-    def filled(self, text: str) -> str:
-        """Return the page's text with what was measured between its marks."""
-        shown = self.shown()
-        parts = {"": shown} if isinstance(shown, str) else dict(shown)
-        if self.stamped:
-            when = measured_when(self.trials())
-            parts = {"": f"{shown}\n\n{when}"} if "" in parts else {"when": when, **parts}
-        for name, part in parts.items():
-            begin = f"<!-- measured by `{self.command}`{': ' * bool(name)}{name} -->\n"
-            end = "<!-- end of what was measured -->"
-            before, mark, rest = text.partition(begin)
-            if not mark:
-                raise ValueError(f"{self.page} has no mark {begin.strip()}")
-            filled = wrap_prose(f"\n{part.strip()}\n")
-            text = f"{before}{begin}{filled}\n{end}{rest.partition(end)[2]}"
-        return text
-
-    def run(self, given: argparse.ArgumentParser | str) -> None:
-        """Measure what is missing, unless only the page is asked for, and fill the page.
-
-        `given` is a description, or a parser with more options.
-        """
-        parser = arguments(given) if isinstance(given, str) else given
-        chosen = parser.parse_args()
-        if self.measure is not None and not chosen.page:
-            for store in self.stores if chosen.again else ():
-                kept = [trial for trial in read_trials(store) if trial.get("commit") == commit()]
-                store.write_text("".join(json.dumps(trial) + "\n" for trial in kept))
-            if self.shared:
-                # Imported here: it uses this module, and makes the data of a smoke run.
-                from _data import FEATURES
-
-                if not FEATURES.exists():
-                    parser.exit(1, f"The shared data is needed and not at {SHARED}.\n")
-            self.measure(chosen)
-        if self.draw is not None:
-            self.draw()
-        self.page.write_text(self.filled(self.page.read_text()))
-        print(f"wrote {self.page}")
-
-
-BENCHES: list[Bench] = []
-"""Every benchmark that has been imported."""
 
 
 # Stored trials ------------------------------------------------------------------------------------
@@ -220,53 +137,61 @@ def stamp() -> dict[str, Any]:
     }
 
 
-def read_trials(path: Path) -> list[dict[str, Any]]:
-    """Return the trials of a file, in the order in which they were measured; none without it."""
-    if not path.exists():
-        return []
-    if path.suffix == ".json":
-        return list(json.loads(path.read_text())["trials"])
-    return [json.loads(line) for line in path.read_text().splitlines()]
+@dataclass(frozen=True)
+class Store:
+    """The trials of a benchmark: lines of a file in benchmarks/results."""
 
+    name: str
 
-def done(path: Path, *keys: str) -> set[tuple[Any, ...]]:
-    """Return the values of some entries in all trials of a file."""
-    return {tuple(trial[key] for key in keys) for trial in read_trials(path)}
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return RESULTS / f"{self.name}.jsonl"
 
+    def trials(self) -> list[dict[str, Any]]:
+        """Return the trials, in the order in which they were measured; none without a file."""
+        lines = self.path.read_text().splitlines() if self.path.exists() else []
+        return [json.loads(line) for line in lines]
 
-def named_trials(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the trials of a file by their names."""
-    return {trial["name"]: trial for trial in read_trials(path)}
+    def named(self) -> dict[str, dict[str, Any]]:
+        """Return the trials by their names."""
+        return {trial["name"]: trial for trial in self.trials()}
 
+    def done(self, *keys: str) -> set[tuple[Any, ...]]:
+        """Return the values of some entries in all trials."""
+        return {tuple(trial[key] for key in keys) for trial in self.trials()}
 
-def add_trial(path: Path, trial: dict[str, Any], replaces: Sequence[str] = ()) -> None:
-    """Store a trial with its stamp, in the place of one with the same values of `replaces`."""
-    trials = read_trials(path) if replaces else []
-    kept = [old for old in trials if any(old.get(key) != trial[key] for key in replaces)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if len(kept) < len(trials):
-        path.write_text("".join(json.dumps(old) + "\n" for old in kept))
-    with path.open("a") as out:
-        out.write(json.dumps({**trial, **stamp()}) + "\n")
+    def keep(self, wanted: Callable[[dict[str, Any]], bool]) -> None:
+        """Drop the trials that are not wanted."""
+        kept = [trial for trial in self.trials() if wanted(trial)]
+        if len(kept) < len(self.trials()):
+            self.path.write_text("".join(json.dumps(trial) + "\n" for trial in kept))
 
+    def add(self, trial: dict[str, Any], replaces: Sequence[str] = ()) -> None:
+        """Store a trial with its stamp, in the place of one with the same values of `replaces`."""
+        if replaces:
+            self.keep(lambda old: any(old.get(key) != trial[key] for key in replaces))
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a") as out:
+            out.write(json.dumps({**trial, **stamp()}) + "\n")
 
-def run_trials(
-    measure: Callable[..., dict[str, Any]],
-    given: Sequence[tuple[Any, ...]],
-    path: Path,
-    workers: int,
-) -> None:
-    """Call `measure` with each of `given` in a process of its own, and store every trial."""
-    if SMOKE:
-        # Starting processes takes longer than the trials.
-        for one in given:
-            add_trial(path, measure(*one))
-        return
-    with ProcessPoolExecutor(workers, max_tasks_per_child=1) as pool:
-        waiting = [pool.submit(measure, *one) for one in given]
-        for future in track(as_completed(waiting), total=len(waiting), description="training"):
-            # Stored as soon as it is there: an interruption loses the running trials only.
-            add_trial(path, future.result())
+    def run(
+        self,
+        measure: Callable[..., dict[str, Any]],
+        given: Sequence[tuple[Any, ...]],
+        workers: int,
+    ) -> None:
+        """Call `measure` with each of `given` in a process of its own, and store every trial."""
+        if SMOKE:
+            # Starting processes takes longer than the trials.
+            for one in given:
+                self.add(measure(*one))
+            return
+        with ProcessPoolExecutor(workers, max_tasks_per_child=1) as pool:
+            waiting = [pool.submit(measure, *one) for one in given]
+            for future in track(as_completed(waiting), total=len(waiting), description="training"):
+                # Stored as soon as it is there: an interruption loses the running trials only.
+                self.add(future.result())
 
 
 # Pages --------------------------------------------------------------------------------------------
@@ -307,3 +232,80 @@ def markdown_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     head = list(head)
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A command that measures, the file of its results, and the page that shows them."""
+
+    command: str
+    page_name: str
+    stores: tuple[Store, ...]
+    """A run with ``--again`` keeps only what was measured at this commit."""
+    shown: Callable[[], str | Mapping[str, str]]
+    """Returns what stands between the marks of the page; of several marks, by their names."""
+    measure: Callable[[argparse.Namespace], object] | None = None
+    """Stores the trials that are missing; None for a page of the results of others."""
+    files: tuple[str, ...] = ("src/kspr/core", "src/kspr/selectors")
+    """What is measured: the page is stale where one of these has changed since."""
+    shared: bool = True
+    """Whether the data sets beside the repository are needed."""
+    stamped: bool = True
+    """Whether the page says when trials were measured: below its part, or in the part `when`."""
+    draw: Callable[[], object] | None = None
+    """Writes the figures of the page."""
+
+    def __post_init__(self) -> None:
+        BENCHES.append(self)
+
+    @property
+    def page(self) -> Path:
+        """The page in docs/."""
+        return DOCS / self.page_name
+
+    def trials(self) -> list[dict[str, Any]]:
+        """Return the stored trials."""
+        return [trial for store in self.stores for trial in store.trials()]
+
+    def filled(self, text: str) -> str:
+        """Return the page's text with what was measured between its marks."""
+        shown = self.shown()
+        parts = {"": shown} if isinstance(shown, str) else dict(shown)
+        if self.stamped:
+            when = measured_when(self.trials())
+            parts = {"": f"{shown}\n\n{when}"} if "" in parts else {"when": when, **parts}
+        for name, part in parts.items():
+            begin = f"<!-- measured by `{self.command}`{': ' * bool(name)}{name} -->\n"
+            end = "<!-- end of what was measured -->"
+            before, mark, rest = text.partition(begin)
+            if not mark:
+                raise ValueError(f"{self.page} has no mark {begin.strip()}")
+            filled = wrap_prose(f"\n{part.strip()}\n")
+            text = f"{before}{begin}{filled}\n{end}{rest.partition(end)[2]}"
+        return text
+
+    def run(self, given: argparse.ArgumentParser | str) -> None:
+        """Measure what is missing, unless only the page is asked for, and fill the page.
+
+        `given` is a description, or a parser with more options.
+        """
+        parser = arguments(given) if isinstance(given, str) else given
+        chosen = parser.parse_args()
+        if self.measure is not None and not chosen.page:
+            for store in self.stores if chosen.again else ():
+                store.keep(lambda trial: trial.get("commit") == commit())
+            if self.shared:
+                # Imported here: it uses this module, and makes the data of a smoke run.
+                from _data import FEATURES
+
+                if not FEATURES.exists():
+                    parser.exit(1, f"The shared data is needed and not at {SHARED}.\n")
+            self.measure(chosen)
+        if self.draw is not None:
+            self.draw()
+        self.page.write_text(self.filled(self.page.read_text()))
+        print(f"wrote {self.page}")
+
+
+BENCHES: list[Bench] = []
+"""Every benchmark that has been imported."""

@@ -19,17 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.progress import track
 
-from _common import (
-    RESULTS,
-    Bench,
-    add_trial,
-    arguments,
-    done,
-    either,
-    markdown_table,
-    named_trials,
-    read_trials,
-)
+from _common import Bench, Store, arguments, either, markdown_table
 from _data import Case, Sample, cifar10, confused_texts, human_labels
 from _fsr_cases import CASES
 from kspr import KnockoffsSPR, Selection
@@ -37,9 +27,7 @@ from kspr.core.conformal import conformal_steps
 from kspr.core.prediction_powered import Estimate, plain_share
 from kspr.noise import symmetric
 
-DRAWS, CHECKERS, ESTIMATES = (
-    RESULTS / f"{name}.jsonl" for name in ("draws", "checkers", "estimates")
-)
+DRAWS, CHECKERS, ESTIMATES = (Store(name) for name in ("draws", "checkers", "estimates"))
 CHECKS, PLAYED, LEAST_POOL = (50, 100, 200), either(200, 3), 1_000
 
 
@@ -164,7 +152,7 @@ def measure_draws() -> None:
                 for n in CHECKS:
                     rngs = (np.random.default_rng([draw, n]) for draw in range(PLAYED))
                     ways[f"{way}, {n}"] = _means(rows.wrong, [run(rows, q, n, r) for r in rngs])
-            add_trial(DRAWS, {"name": f"{name}, {q:.2f}", "ways": ways}, ["name"])
+            DRAWS.add({"name": f"{name}, {q:.2f}", "ways": ways}, ["name"])
             print(name, q, "done", flush=True)
 
 
@@ -183,7 +171,7 @@ def _best(rows: Ranked, q: float) -> float:
 
 def shown_draws(n: int = 100) -> str:
     """Return FSR / recall of every way with `n` checks."""
-    trials = named_trials(DRAWS)
+    trials = DRAWS.named()
     found = [trial["ways"] for trial in trials.values()]
     rows = [[way, *(_cell(ways[f"{way}, {n}"]) for ways in found)] for way in WAYS]
     best = ["best cut, told the truth", *(f"{ways['best']:.3f}" for ways in found)]
@@ -250,13 +238,13 @@ def measure_checkers() -> None:
                 said = rows._replace(wrong=checker(rows, np.random.default_rng([played, 1])))
                 kept.append(draw(said, Q, 100, np.random.default_rng([played, 100])))
             found[words] = _means(rows.wrong, kept)
-        add_trial(CHECKERS, {"name": name, "checkers": found}, ["name"])
+        CHECKERS.add({"name": name, "checkers": found}, ["name"])
         print(name, "done", flush=True)
 
 
 def shown_checkers() -> str:
     """Return FSR / recall for every way to err."""
-    found = {name: trial["checkers"] for name, trial in named_trials(CHECKERS).items()}
+    found = {name: trial["checkers"] for name, trial in CHECKERS.named().items()}
     rows = [[words, *(_cell(case[words]) for case in found.values())] for words in PEOPLE]
     return markdown_table(["wrong answers", *found], rows)
 
@@ -335,13 +323,13 @@ def measure_estimates() -> None:
     """Store the missing cases."""
     for case in [case for case in CASES if case.name in NAMES]:
         for drawn in ("pool", "all"):
-            if (case.name, drawn) not in done(ESTIMATES, "case", "drawn"):
-                add_trial(ESTIMATES, _intervals(case, drawn))
+            if (case.name, drawn) not in ESTIMATES.done("case", "drawn"):
+                ESTIMATES.add(_intervals(case, drawn))
 
 
 def shown_estimates() -> str:
     """Return the coverage and the width of each estimate, and the width by the checks alone."""
-    trials, rows = read_trials(ESTIMATES), []
+    trials, rows = ESTIMATES.trials(), []
     for trial in trials:
         row = [trial["case"], trial["drawn"]]
         for held, width, *plain in trial["estimates"].values():

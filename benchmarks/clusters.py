@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 from _clock import foreign_seconds, in_process
-from _common import RESULTS, SMOKE, Bench, add_trial, arguments, either, markdown_table, read_trials
+from _common import SMOKE, Bench, Store, arguments, either, markdown_table
 from kspr import KnockoffsSPR
 
-TRIALS = RESULTS / "clusters.jsonl"
+TRIALS = Store("clusters")
 CLASSES, PARTS, SEED = 10, either(16, 2), 0
 CALM = 0.1
 """Cores that others may use in a measurement that counts as undisturbed."""
@@ -58,7 +58,7 @@ MACHINES, MANY = 32, 100_000_000
 def measure(chosen: argparse.Namespace) -> None:
     for case in CASES:
         asked = chosen.only in (None, case[0]) and chosen.columns in (None, case[2])
-        stored = [trial for trial in read_trials(TRIALS) if tuple(trial[k] for k in KEY) == case]
+        stored = [trial for trial in TRIALS.trials() if tuple(trial[k] for k in KEY) == case]
         if asked and (chosen.better or not stored):
             with prepared(case, chosen.data) as folder:
                 one = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -67,7 +67,7 @@ def measure(chosen: argparse.Namespace) -> None:
             # The fastest of those that other programs did not disturb, if there are any.
             best = min([*stored, found], key=lambda t: (t["others"] > CALM, t["seconds"]))
             if best is found or not chosen.better:
-                add_trial(TRIALS, found, KEY)
+                TRIALS.add(found, KEY)
 
 
 @contextlib.contextmanager
@@ -215,7 +215,7 @@ def tasks_of(records: list[dict]) -> dict[str, list[float]]:
 
 def shown() -> str:
     """Return the tables of one process, one and two workers, and the forecast."""
-    trials = read_trials(TRIALS)
+    trials = TRIALS.trials()
     columns = min(case[2] for case in CASES)
     by_kind = {trial["kind"]: trial for trial in trials if trial["columns"] == columns}
     wide = max((t for t in trials if "tasks" in t), key=lambda trial: trial["columns"])

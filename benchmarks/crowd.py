@@ -19,14 +19,14 @@ from cleanlab.multiannotator import get_label_quality_multiannotator
 from scipy.special import log_softmax
 from sklearn.metrics import roc_auc_score
 
-from _common import RESULTS, Bench, add_trial, done, either, markdown_table, read_trials
+from _common import Bench, Store, either, markdown_table
 from _data import Case, Sample, checked_rates, cifar10, confused_texts, human_labels
 from kspr import AnnotatorSelector, KnockoffsSPR, Selection
 from kspr.core.chances import TEMPERATURES
 from kspr.core.dawid_skene import Votes, dawid_skene
 from kspr.selectors.knockoffs_spr import held_out_values
 
-TRIALS = RESULTS / "crowd.jsonl"
+TRIALS = Store("crowd")
 LEVELS, CHECKED_LEVELS = (0.01, 0.02, 0.05, 0.1), (0.02, 0.05)
 CHECKS, DRAWS, BINS = 100, either(20, 1), 4
 
@@ -176,12 +176,12 @@ def _by_selection(selection: Selection, truth: np.ndarray) -> dict[str, Any]:
 
 
 def measure() -> None:
-    stored = done(TRIALS, "data", "noise", "seed")
+    stored = TRIALS.done("data", "noise", "seed")
     for case in CASES:
         for seed in range(either(case.seeds, 1)):
             if (case.data, case.noise, seed) not in stored:
                 trial = measured(case, seed)
-                add_trial(TRIALS, trial)
+                TRIALS.add(trial)
                 print(case.name, seed, trial["methods"]["AnnotatorSelector"], flush=True)
 
 
@@ -197,7 +197,7 @@ NAMES = {
 
 
 def shown() -> dict[str, str]:
-    trials, reads = read_trials(TRIALS), ("one label", "all")
+    trials, reads = TRIALS.trials(), ("one label", "all")
     found = {
         case.name: own
         for case in CASES

@@ -16,11 +16,11 @@ import numpy as np
 from rich.progress import track
 
 import kspr
-from _common import RESULTS, SMOKE, Bench, add_trial, either, markdown_table, read_trials
+from _common import SMOKE, Bench, Store, either, markdown_table
 from _data import cifar10
 from kspr.noise import pair_flip, symmetric
 
-TRIALS = RESULTS / "defaults.jsonl"
+TRIALS = Store("defaults")
 
 CIFAR_PAIRS = {9: 1, 2: 0, 4: 7, 3: 5, 5: 3}
 """The usual asymmetric noise: truck to automobile, bird to plane, deer to horse, cat and dog."""
@@ -85,7 +85,7 @@ def signature(model: kspr.PaperKnockoffsSPR) -> dict[str, Any]:
 
 
 def measured() -> list[dict[str, Any]]:
-    trials = read_trials(TRIALS)
+    trials = TRIALS.trials()
     # Options that the class has lost since: no trial has changed them.
     kept = signature(kspr.PaperKnockoffsSPR())
     for trial in trials:
@@ -121,7 +121,7 @@ def measure() -> None:
             q: {k: round(v, 5) for k, v in vars(quality(cut, y == y_true)).items()}
             for q, cut in cuts.items()
         }
-        add_trial(TRIALS, trial)
+        TRIALS.add(trial)
 
 
 def quality(selection: kspr.Selection, right: np.ndarray) -> kspr.SelectionQuality:

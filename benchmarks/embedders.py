@@ -19,13 +19,13 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from _common import RESULTS, SHARED, Bench, add_trial, done, either, markdown_table, read_trials
+from _common import SHARED, Bench, Store, either, markdown_table
 from kspr import KnockoffsSPR
 from kspr.features.embedders import load_embedder
 from kspr.features.options import EmbedSettings
 from kspr.noise import symmetric
 
-TRIALS = RESULTS / "embedders.jsonl"
+TRIALS = Store("embedders")
 IMAGES, SEEDS, FSR = either(4000, 60), 2, 0.05
 ALL_CASES = [
     *product(["efficientnet-lite0"], [96, 128, 192]),
@@ -81,7 +81,7 @@ def measure() -> None:
     torch.set_num_threads(1)
     images, y = cifar10()
     mirrored = [ImageOps.mirror(image) for image in images]
-    stored = done(TRIALS, "embedder", "size")
+    stored = TRIALS.done("embedder", "size")
     for name, size in CASES:
         if (name, size) in stored:
             continue
@@ -90,14 +90,14 @@ def measure() -> None:
         for flips, Z in ((False, X), (True, (X + X_mirrored) / 2)):
             about = {"embedder": name, "size": size, "flips": flips, "images": IMAGES}
             speed = {"images_per_cpu_second": round(1 / seconds / (1 + flips), 1)}
-            add_trial(TRIALS, about | measured(Z, y) | speed)
+            TRIALS.add(about | measured(Z, y) | speed)
             print(about, flush=True)
 
 
 def shown() -> str:
     """Return the trials as a table."""
     head = ["network", "pixels", "flips", "linear probe", "best-cut recall", "images a second"]
-    trials = sorted(read_trials(TRIALS), key=lambda t: (t["embedder"], t["size"], t["flips"]))
+    trials = sorted(TRIALS.trials(), key=lambda t: (t["embedder"], t["size"], t["flips"]))
     rows = [
         [
             trial["embedder"],

@@ -24,17 +24,7 @@ import pyarrow.parquet as pq
 import torch
 
 from _clock import Clock, Timing, calm
-from _common import (
-    RESULTS,
-    SHARED,
-    Bench,
-    add_trial,
-    arguments,
-    either,
-    markdown_table,
-    read_trials,
-    versions_in_words,
-)
+from _common import SHARED, Bench, Store, arguments, either, markdown_table, versions_in_words
 from _speed import Check, cells
 from kspr.features.embedders import Embedder, load_embedder
 from kspr.features.embedders.embedder import PendingBatch
@@ -43,7 +33,7 @@ from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 
 COMMAND = "make bench-embed"
-TRIALS = RESULTS / "embedding.jsonl"
+TRIALS = Store("embedding")
 BATCH, TOKENS, PIXELS = either(64, 4), 256, either(128, 32)
 PLAIN, NETWORK = either(1024, 8), either(2048, 8)
 """Items for the plain way and for the network alone; times are per item."""
@@ -204,7 +194,7 @@ def checks(part: Part, seconds: dict[str, float], cpu: dict[str, float]) -> list
 
 def shown() -> str:
     """Return the measured parts, with a sentence on items and machine above them."""
-    parts = read_trials(TRIALS)
+    parts = TRIALS.trials()
     versions = versions_in_words(parts[-1], "torch", "onnxruntime", "transformers")
     items = " and ".join(f"{part['items']['command']:,} {part['title']}" for part in parts)
     busy = max(max(part["others"].values()) for part in parts)
@@ -221,7 +211,7 @@ def measure(chosen: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for part in PARTS:
             found = measured(part, Path(folder), Clock(chosen.patience), chosen.repeats)
-            add_trial(TRIALS, found, ["name"])
+            TRIALS.add(found, ["name"])
             print(found["name"], found["checks"], flush=True)
 
 

@@ -16,18 +16,7 @@ import numpy as np
 from rich.progress import track
 from threadpoolctl import threadpool_limits
 
-from _common import (
-    DOCS,
-    RESULTS,
-    SMOKE,
-    Bench,
-    add_trial,
-    arguments,
-    done,
-    either,
-    measured_when,
-    read_trials,
-)
+from _common import DOCS, SMOKE, Bench, Store, arguments, either, measured_when
 from _data import Case, Sample
 from _fsr_cases import CASES
 from _fsr_page import FIGURES, Measured, figure, parts
@@ -37,7 +26,7 @@ from kspr.experiments.compare.peers.shared import Product
 from kspr.experiments.compare.peers.shared import Shared as Question
 from kspr.selectors.checked import Guarantee
 
-TRIALS, COST = RESULTS / "fsr.jsonl", RESULTS / "fsr-cost.jsonl"
+TRIALS, COST = Store("fsr"), Store("fsr-cost")
 COST_CASE = "CIFAR-10, Sym. 40%"
 LEVELS, CHECKED_AT = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3), (0.05, 0.1, 0.2)
 
@@ -162,7 +151,7 @@ COST_METHODS = (
 
 def measure(chosen: argparse.Namespace) -> None:
     """Measure the missing trials, case by case, and the times once."""
-    stored = done(TRIALS, "data", "noise", "seed", "method")
+    stored = TRIALS.done("data", "noise", "seed", "method")
     neighbours: dict[str, Product] = {}
     planned = [(case, seed) for case in CASES for seed in range(either(case.seeds, 1))]
     # One thread each: other work on the machine then disturbs the times less.
@@ -172,7 +161,7 @@ def measure(chosen: argparse.Namespace) -> None:
             missing = [n for n in names if (case.data, case.noise, seed, n) not in stored]
             if missing:
                 _measure(case, seed, missing, neighbours)
-        if chosen.cost or not COST.exists():
+        if chosen.cost or not COST.trials():
             measure_cost()
 
 
@@ -210,7 +199,7 @@ def _measure(case: Case, seed: int, missing: list[str], neighbours: dict[str, Pr
             "seconds": round(answer.seconds, 3),
             "at": {q: _mean_quality(masks, right) for q, masks in answer.keep.items()},
         }
-        add_trial(TRIALS, trial)
+        TRIALS.add(trial)
 
 
 def _mean_quality(masks: list[np.ndarray], right: np.ndarray) -> dict[str, float]:
@@ -229,18 +218,18 @@ def measure_cost(repeats: int = either(5, 1)) -> None:
                 answer = METHODS[name](Shared(sample, None), 0)
                 seconds[name].append(round(answer.seconds, 3))
     about = {"case": COST_CASE, "shape": list(sample.X.shape), "seconds": seconds}
-    add_trial(COST, about, ["case"])
+    COST.add(about, ["case"])
 
 
 def shown() -> dict[str, str]:
-    cost = read_trials(COST)[0]
-    found = parts(read_trials(TRIALS), cost, METHODS)
+    cost = COST.trials()[0]
+    found = parts(TRIALS.trials(), cost, METHODS)
     return found | {"time": f"{found['time']}\n\n{measured_when([cost])}"}
 
 
 def draw() -> None:
     for group, name in FIGURES.items():
-        drawn = figure(Measured(read_trials(TRIALS), group, METHODS))
+        drawn = figure(Measured(TRIALS.trials(), group, METHODS))
         drawn.savefig(DOCS / "figures" / name, format="svg", metadata={"Date": None})
 
 

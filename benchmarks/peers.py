@@ -20,23 +20,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from sklearn.datasets import load_digits
 
-from _common import (
-    RESULTS,
-    WORK,
-    Bench,
-    add_trial,
-    arguments,
-    either,
-    markdown_table,
-    named_trials,
-    read_trials,
-)
+from _common import WORK, Bench, Store, arguments, either, markdown_table
 from _data import Case, Sample, cifar10
 from kspr.experiments.compare.comparing import compare
 from kspr.experiments.compare.comparison import REFERENCES
 from kspr.noise import asymmetric_cifar10, circular, symmetric
 
-TRIALS = RESULTS / "peers.jsonl"
+TRIALS = Store("peers")
 Q, SEED, SPAN = 0.1, 0, 100
 SYMMETRIC, ASYMMETRIC = (0.2, 0.4, 0.6, 0.8), (0.2, 0.3, 0.4)
 METHODS = either(None, ("kspr", "kspr-f1", "small-loss", "neighbours"))
@@ -99,12 +89,12 @@ def measure(case: Case) -> None:
         trials=WORK / "peers" / f"{slug}.json",
     )
     about = {"name": case.name, "data": case.data, "noise": case.noise}
-    add_trial(TRIALS, {**about, **found.to_dict()})
+    TRIALS.add({**about, **found.to_dict()})
     print(f"\n{case.name}\n{found}", flush=True)
 
 
 def measure_all(chosen: argparse.Namespace) -> None:
-    cases, stored = [c for c in CASES if chosen.only in c.name], named_trials(TRIALS)
+    cases, stored = [c for c in CASES if chosen.only in c.name], TRIALS.named()
     if not cases:
         raise SystemExit(f"No case has {chosen.only!r} in its name; --list shows all names.")
     for case in either(cases, cases[:2]):
@@ -132,7 +122,7 @@ TABLES: tuple[tuple[str, str, str, Callable[..., float] | None], ...] = (
 def stored_peers() -> list[dict[str, Any]]:
     """Return the results of all measured cases, ordered by data and noise."""
     return sorted(
-        read_trials(TRIALS),
+        TRIALS.trials(),
         key=lambda case: (case["data"], case["noise"][:1] != "S", case["noise"]),
     )
 

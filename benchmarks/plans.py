@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.csv as pc
 from scipy.stats import hypergeom
 
-from _common import RESULTS, SHARED, WORK, Bench, add_trial, either, markdown_table, read_trials
+from _common import SHARED, WORK, Bench, Store, either, markdown_table
 from kspr import DoubtSelector, KnockoffsSPR, Selection
 from kspr.features.embedding import embed
 from kspr.features.options import EmbedSettings
@@ -22,7 +22,7 @@ from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 
 COMMAND = "python benchmarks/plans.py"
-TRIALS, SEEN = RESULTS / "plans.jsonl", RESULTS / "unseen.jsonl"
+TRIALS, SEEN = Store("plans"), Store("unseen")
 SETS = {"stance": "text", "misinfo": "headline"}
 """The column of the texts."""
 CONFIDENCE, MAX_WRONG, CHECKS, DRAWS = 0.95, (0.05, 0.1), (200, 400), either(400, 3)
@@ -39,7 +39,7 @@ def measured(name: str, column: str) -> None:
     by_text, wrong = fitted.selection_, given != truth
     kept, doubt = by_text.clean_mask, by_text.doubt
     seen = {"explained": explained(doubt), "fsr": float(wrong[kept].mean()) if kept.any() else 0.0}
-    add_trial(SEEN, {"name": name, "n": len(given), "noise": float(wrong.mean()), **seen}, ["name"])
+    SEEN.add({"name": name, "n": len(given), "noise": float(wrong.mean()), **seen}, ["name"])
     doubts = {"its confidence": sure, "the texts": doubt, "both": np.column_stack([sure, doubt])}
     for words, scores in doubts.items():
         selection = DoubtSelector().fit(scores, given).selection_
@@ -47,7 +47,7 @@ def measured(name: str, column: str) -> None:
             for checks in CHECKS:
                 found = finished(selection, truth, max_wrong, checks)
                 trial = {"name": name, "doubt": words, "max_wrong": max_wrong, "checks": checks}
-                add_trial(TRIALS, {**trial, **found}, list(trial))
+                TRIALS.add({**trial, **found}, list(trial))
         print(name, words, "done", flush=True)
 
 
@@ -86,7 +86,7 @@ def at_random(n: int, n_wrong: int, max_wrong: float) -> float:
 
 def plans() -> str:
     """Return the table of plans."""
-    trials, rows = read_trials(TRIALS), []
+    trials, rows = TRIALS.trials(), []
     for t in trials:
         first = [t["name"], f"{t['max_wrong']:.0%}", t["doubt"], f"{t['checks']}"]
         shares = [f"{t[key]:.1%}" for key in ("by_hand", "at_random", "left", "failed")]
@@ -99,7 +99,7 @@ def unseen() -> str:
     """Return the table of what texts show about wrong labels."""
     rows = [
         [t["name"], f"{t['n']:,}", f"{t['noise']:.1%}", f"{t['explained']:.2f}", f"{t['fsr']:.3f}"]
-        for t in read_trials(SEEN)
+        for t in SEEN.trials()
     ]
     return markdown_table(["texts", "rows", "wrong", "share explained", f"FSR at q = {Q:g}"], rows)
 

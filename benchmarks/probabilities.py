@@ -27,25 +27,14 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 
-from _common import (
-    RESULTS,
-    SHARED,
-    SMOKE,
-    WORK,
-    Bench,
-    add_trial,
-    done,
-    either,
-    markdown_table,
-    read_trials,
-)
+from _common import SHARED, SMOKE, WORK, Bench, Store, either, markdown_table
 from _data import Case, Sample, checked_rates, cifar10, confused_texts, human_labels
 from kspr import ProbabilitySelector
 from kspr.experiments.compare.comparing import compare
 from kspr.experiments.compare.peers import PEERS, ByProbabilities, Peer
 from kspr.noise import asymmetric_cifar10, circular, symmetric
 
-TRIALS = RESULTS / "probabilities.jsonl"
+TRIALS = Store("probabilities")
 PREDICTED = WORK / "probabilities"
 """Probabilities of the models, kept between runs."""
 ROWS, LEVELS, CHECKS, DRAWS = 10_000, (0.05, 0.1), 100, either(200, 2)
@@ -191,18 +180,18 @@ def measured(case: Case, model: str, seed: int) -> dict[str, Any]:
 def measure() -> None:
     # A network of 30 epochs says that it has not converged.
     warnings.filterwarnings("ignore")
-    stored = done(TRIALS, "data", "noise", "model", "seed")
+    stored = TRIALS.done("data", "noise", "model", "seed")
     for case in CASES:
         for model in models_of(case):
             for seed in range(either(case.seeds, 1)):
                 if (case.data, case.noise, model, seed) not in stored:
                     trial = measured(case, model, seed)
-                    add_trial(TRIALS, trial)
+                    TRIALS.add(trial)
                     print(case.name, model, seed, trial["methods"]["kspr, q = 0.05"], flush=True)
 
 
 def shown() -> dict[str, str]:
-    trials = read_trials(TRIALS)
+    trials = TRIALS.trials()
     means = [_mean(case, model, trials) for case in CASES for model in models_of(case)]
     found = [mean for mean in means if mean]
     by_class, people = ([mean for mean in found if mean["group"] == g] for g in ("class", "people"))

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from playwright.sync_api import Page, sync_playwright
 
-from _common import RESULTS, SHARED, Bench, add_trial, either, markdown_table, read_trials
+from _common import SHARED, Bench, Store, either, markdown_table
 from _data import cifar10
 from kspr import KnockoffsSPR
 from kspr.features.options import AS_SHIPPED
@@ -30,7 +30,7 @@ from kspr.runs.select import select_source
 from kspr.sources.options import ReadOptions
 
 CHROMIUM = "/usr/bin/chromium"
-TRIALS = RESULTS / "review.jsonl"
+TRIALS = Store("review")
 KEYS = either(200, 3)
 PAUSE = 300
 """Milliseconds between keys: faster than people look at images."""
@@ -131,7 +131,7 @@ def measure() -> None:
         found = measured(run, browser.new_page(viewport={"width": 1400, "height": 900}))
         browser.close()
     print(found)
-    add_trial(TRIALS, found)
+    TRIALS.add(found)
 
 
 def shown() -> str:
@@ -144,7 +144,7 @@ def shown() -> str:
         "the same by the clock",
     ]
     rows = []
-    for trial in read_trials(TRIALS):
+    for trial in TRIALS.trials():
         waits, took = trial["milliseconds"], trial["seconds"]
         seconds = (took["processor, until then"], took["address printed"])
         cells = [f"{waits[p]} ms" for p in ("p95", "p50")] + [f"{each} s" for each in seconds]

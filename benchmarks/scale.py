@@ -21,19 +21,10 @@ from typing import Any
 import numpy as np
 
 from _clock import in_process, peak, reset_peak
-from _common import (
-    RESULTS,
-    SMOKE,
-    Bench,
-    add_trial,
-    arguments,
-    either,
-    markdown_table,
-    named_trials,
-)
+from _common import SMOKE, Bench, Store, arguments, either, markdown_table
 from kspr import KnockoffsSPR, selection_quality
 
-TRIALS = RESULTS / "scale.jsonl"
+TRIALS = Store("scale")
 NOISE_RATE, BLOCK = 0.3, 8192
 SHORT = either((1_500, 5_000, 50_000), (200, 300, 500))
 PARTS = (50_000, 25_000, 12_500)
@@ -101,10 +92,10 @@ def measure(chosen: argparse.Namespace) -> None:
         "parts": fitted_parts,
     }
     for name, work in works.items():
-        if chosen.only in (None, name) and name not in named_trials(TRIALS):
+        if chosen.only in (None, name) and name not in TRIALS.named():
             row = work()
             print(f"{name}: {json.dumps(row)}", flush=True)
-            add_trial(TRIALS, {"name": name, "measured": row}, ["name"])
+            TRIALS.add({"name": name, "measured": row}, ["name"])
 
 
 def in_child(case: Case, folder: Path | None) -> dict[str, Any]:
@@ -360,7 +351,7 @@ def commands_in_words(found: dict[str, dict[str, dict[str, int]]]) -> str:
 
 def shown() -> str:
     """Return the tables, and a sentence on each kind of memory."""
-    trials = named_trials(TRIALS)
+    trials = TRIALS.named()
     found = {name: trial["measured"] for name, trial in trials.items() if trial["measured"]}
     rows = []
     for case in CASES:

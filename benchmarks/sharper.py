@@ -12,12 +12,12 @@ from rich.progress import track
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
-from _common import RESULTS, Bench, add_trial, done, either, markdown_table, read_trials
+from _common import Bench, Store, either, markdown_table
 from _data import Case, Sample, cifar10, confused_texts, human_labels
 from kspr import KnockoffsSPR, selection_quality
 from kspr.noise import asymmetric_cifar10, symmetric
 
-TRIALS = RESULTS / "sharper.jsonl"
+TRIALS = Store("sharper")
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "3 splits": {"n_splits": 3},
@@ -57,7 +57,7 @@ def best_recall(doubt: np.ndarray, right: np.ndarray, fsr: float) -> float:
 
 def measure() -> None:
     """Measure the missing trials."""
-    stored = done(TRIALS, "case", "seed", "variant")
+    stored = TRIALS.done("case", "seed", "variant")
     planned = [(c, s, v) for c in CASES for s in range(either(c.seeds, 1)) for v in VARIANTS]
     for case, seed, variant in track(planned, description="measuring"):
         if (case.name, seed, variant) in stored:
@@ -79,12 +79,12 @@ def measure() -> None:
             "at": {str(q): [round(one.fsr, 4), round(one.recall, 4)] for q, one in found.items()},
             "seconds": round(seconds, 2),
         }
-        add_trial(TRIALS, trial)
+        TRIALS.add(trial)
 
 
 def shown() -> str:
     """Return the trials as two tables: what the order allows, and what is kept."""
-    trials, best, kept = read_trials(TRIALS), [], []
+    trials, best, kept = TRIALS.trials(), [], []
     for case in CASES:
         of = {
             name: [t for t in trials if (t["case"], t["variant"]) == (case.name, name)]

@@ -21,16 +21,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from _clock import Clock, fastest, in_process, peak, reset_peak
-from _common import (
-    RESULTS,
-    Bench,
-    add_trial,
-    arguments,
-    either,
-    markdown_table,
-    named_trials,
-    versions_in_words,
-)
+from _common import Bench, Store, arguments, either, markdown_table, versions_in_words
 from _speed import (
     NOISE_RATE,
     Check,
@@ -48,7 +39,7 @@ from kspr import KnockoffsSPR, PaperKnockoffsSPR
 from kspr.noise import symmetric
 
 COMMAND = "make bench"
-TRIALS = RESULTS / "speed.jsonl"
+TRIALS = Store("speed")
 MILLION, COLUMNS, CLASSES = either(1_000_000, 2_000), either(256, 16), 10
 LIMIT_GB = 1.5
 
@@ -241,7 +232,7 @@ ROWS: dict[str, Callable[[Setting], Row]] = {
 
 def shown() -> str:
     """Return the measured rows, with a sentence on data and machine above them."""
-    rows = named_trials(TRIALS)
+    rows = TRIALS.named()
     first = rows[min(rows)]
     # The last rows load cleanlab.
     last, data, (n, columns) = rows[max(rows)], first["data"], first["data"]["shape"]
@@ -267,7 +258,7 @@ def measure(chosen: argparse.Namespace) -> None:
             for what, value, target in cells(row["checks"]):
                 print(name, what, value, target, flush=True)
             seconds = {"seconds": time.perf_counter() - start, "threads": chosen.threads}
-            add_trial(TRIALS, {**row, **seconds, "data": about, "seed": chosen.seed}, ["name"])
+            TRIALS.add({**row, **seconds, "data": about, "seed": chosen.seed}, ["name"])
 
 
 BENCH = Bench(

@@ -19,12 +19,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from _common import RESULTS, Bench, arguments, done, either, markdown_table, read_trials, run_trials
+from _common import Bench, Store, arguments, either, markdown_table
 from _data import checked_rates, cifar10, human_labels, memorised
 from kspr.noise import asymmetric_cifar10, symmetric
 from kspr.train import Trained, TrainSettings, fit
 
-TRIALS = RESULTS / "train_head.jsonl"
+TRIALS = Store("train_head")
 NOISES = [
     ("none", 0.0),
     *(("Sym.", rate) for rate in (0.2, 0.4, 0.6, 0.8)),
@@ -160,7 +160,7 @@ def measured(method: str, kind: str, rate: float, seed: int) -> dict[str, Any]:
 
 
 def measure(chosen: argparse.Namespace) -> None:
-    stored, noises = done(TRIALS, "method", "noise", "seed"), chosen.only.split(",")
+    stored, noises = TRIALS.done("method", "noise", "seed"), chosen.only.split(",")
     missing = [
         (method, kind, rate, int(seed))
         for seed in chosen.seeds.split(",")
@@ -170,11 +170,11 @@ def measure(chosen: argparse.Namespace) -> None:
         and (method in HUMAN_METHODS or (kind, rate) not in HUMAN)
         and (method, name_of(kind, rate), int(seed)) not in stored
     ]
-    run_trials(measured, missing, TRIALS, chosen.workers)
+    TRIALS.run(measured, missing, chosen.workers)
 
 
 def shown() -> dict[str, str]:
-    trials = read_trials(TRIALS)
+    trials = TRIALS.trials()
     columns = [name_of(*noise) for noise in NOISES]
     ran = {trial["method"] for trial in trials}
     methods = [method for method in METHODS if method in ran or method not in ON_REQUEST]

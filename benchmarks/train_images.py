@@ -22,17 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from _common import (
-    RESULTS,
-    SHARED,
-    WORK,
-    Bench,
-    arguments,
-    either,
-    markdown_table,
-    read_trials,
-    run_trials,
-)
+from _common import SHARED, WORK, Bench, Store, arguments, either, markdown_table
 from _data import memorised
 from kspr.models.build import build_network
 from kspr.models.network import Network
@@ -46,7 +36,7 @@ from kspr.train.run_folder import read_tensors, write_tensors
 from kspr.train.simsiam import Pretraining, SimSiamSettings
 
 IMAGES = SHARED / "cifar10"
-TRIALS = RESULTS / "train_images.jsonl"
+TRIALS = Store("train_images")
 KEPT = WORK / "train_images"
 N_TRAIN, N_TEST, EPOCHS, PRETRAIN = either((4000, 2000, 20, 15), (100, 20, 2, 1))
 SEEDS = (0, 1)
@@ -164,7 +154,7 @@ def measured(method: str, noise: str, seed: int) -> dict[str, Any]:
 
 
 def stored() -> dict[tuple[str, str, int], dict[str, Any]]:
-    return {(t["method"], t["noise"], t["seed"]): t for t in read_trials(TRIALS)}
+    return {(t["method"], t["noise"], t["seed"]): t for t in TRIALS.trials()}
 
 
 def measure(chosen: argparse.Namespace) -> None:
@@ -178,7 +168,7 @@ def measure(chosen: argparse.Namespace) -> None:
     if any("Self" not in method for method, *_ in missing):
         # Here, so that the processes find it ready and do not each compute it.
         pretrained(load()[0])
-    run_trials(measured, missing, TRIALS, chosen.workers)
+    TRIALS.run(measured, missing, chosen.workers)
 
 
 def shown() -> dict[str, str]:

@@ -74,30 +74,35 @@ def test_a_benchmark_uses_public_names_only(script):
     assert re.findall(r"kspr[\w.]*\._\w+|from kspr[\w.]* import _\w+|\bpatch\(", text) == []
 
 
-def test_a_stored_trial_carries_commit_date_and_machine(common, tmp_path):
-    path = tmp_path / "deep" / "trials.jsonl"
-    assert common.read_trials(path) == []
-    common.add_trial(path, {"name": "a", "value": 1})
-    common.add_trial(path, {"name": "b", "value": 2})
-    common.add_trial(path, {"name": "a", "value": 3}, ["name"])
-    assert [(t["name"], t["value"]) for t in common.read_trials(path)] == [("b", 2), ("a", 3)]
-    assert len(path.read_text().splitlines()) == 2
-    for trial in common.read_trials(path):
+@pytest.fixture
+def store(common, tmp_path, monkeypatch):
+    monkeypatch.setattr(common, "RESULTS", tmp_path / "deep")
+    return common.Store("trials")
+
+
+def test_a_stored_trial_carries_commit_date_and_machine(store):
+    assert store.trials() == []
+    store.add({"name": "a", "value": 1})
+    store.add({"name": "b", "value": 2})
+    store.add({"name": "a", "value": 3}, ["name"])
+    assert [(t["name"], t["value"]) for t in store.trials()] == [("b", 2), ("a", 3)]
+    assert len(store.path.read_text().splitlines()) == 2
+    for trial in store.trials():
         assert {"commit", "date", "machine"} <= set(trial)
         assert {"cpu", "cores", "versions"} <= set(trial["machine"])
 
 
-def test_measuring_again_keeps_only_results_of_this_commit(common, tmp_path, monkeypatch):
-    path, page = tmp_path / "trials.jsonl", tmp_path / "page.md"
-    path.write_text('{"name": "old", "commit": "0"}\n{"name": "older"}\n')
-    common.add_trial(path, {"name": "new"})
+def test_measuring_again_keeps_only_results_of_this_commit(common, store, tmp_path, monkeypatch):
+    store.add({"name": "new"})
+    old = '{"name": "old", "commit": "0"}\n{"name": "older"}\n'
+    store.path.write_text(old + store.path.read_text())
+    page, given = tmp_path / "page.md", []
     page.write_text("<!-- measured by `make it` -->\n")
-    given = []
-    bench = common.Bench("make it", page, (path,), lambda: "| 1 |", given.append, shared=False)
+    bench = common.Bench("make it", page, (store,), lambda: "| 1 |", given.append, shared=False)
     common.BENCHES.remove(bench)
     monkeypatch.setattr(sys, "argv", ["script", "--again"])
-    bench.run(common.arguments("Measure."))
-    assert [trial["name"] for trial in common.read_trials(path)] == ["new"]
+    bench.run("Measure.")
+    assert list(store.named()) == ["new"]
     assert given[0].again
     assert "\n| 1 |\n\nMeasured 20" in page.read_text()
 
@@ -113,10 +118,9 @@ def square(x: int) -> dict:
     return {"x": x, "square": x * x}
 
 
-def test_trials_of_processes_are_stored(common, tmp_path):
-    path = tmp_path / "trials.jsonl"
-    common.run_trials(square, [(2,), (3,)], path, workers=1)
-    assert sorted(trial["square"] for trial in common.read_trials(path)) == [4, 9]
+def test_trials_of_processes_are_stored(store):
+    store.run(square, [(2,), (3,)], workers=1)
+    assert sorted(trial["square"] for trial in store.trials()) == [4, 9]
 
 
 def test_a_page_says_when_and_where_its_numbers_were_measured(common):

@@ -63,7 +63,7 @@ def test_what_people_s_labels_give_is_the_measured_rate(page, words, monkeypatch
     from _fsr_page import range_on_people
 
     text = " ".join((ROOT / page).read_text().split())
-    trials = fsr.read_trials(fsr.TRIALS)
+    trials = fsr.TRIALS.trials()
     assert [word for word in words if range_on_people(trials, word) not in text] == []
 
 
@@ -119,7 +119,7 @@ def test_the_rate_on_peoples_labels_in_every_summary_is_the_measured_one(monkeyp
     from kspr.selectors import notices
 
     found: dict[tuple[str, str], list[float]] = {}
-    for record in fsr.read_trials(fsr.TRIALS):
+    for record in fsr.TRIALS.trials():
         if (record["group"], record["method"]) == ("people", "default"):
             case = record["data"], record["noise"]
             found.setdefault(case, []).append(record["at"]["0.05"]["fsr"])
@@ -133,7 +133,7 @@ def test_the_rate_of_a_consensus_in_every_summary_is_the_measured_one(monkeypatc
     from kspr.selectors import notices
 
     found: dict[tuple[str, str], list[float]] = {}
-    for trial in crowd.read_trials(crowd.TRIALS):
+    for trial in crowd.TRIALS.trials():
         if "independently" not in trial["noise"]:
             rate = trial["methods"]["AnnotatorSelector"]["at"]["0.02"][0]
             found.setdefault((trial["data"], trial["noise"]), []).append(rate)
@@ -153,12 +153,12 @@ def test_the_readmes_three_numbers_are_the_measured_ones(monkeypatch):
         means.append(
             statistics.fmean(
                 record["at"]["0.05"]["fsr"]
-                for record in fsr.read_trials(fsr.TRIALS)
+                for record in fsr.TRIALS.trials()
                 if (record["data"], record["noise"], record["method"]) == wanted
             )
         )
     assert f"| {100 * min(means):.1f} to {100 * max(means):.1f} % | `make fsr`" in text
-    seconds = statistics.median(fsr.read_trials(fsr.COST)[0]["seconds"]["default"])
+    seconds = statistics.median(fsr.COST.trials()[0]["seconds"]["default"])
     assert f"| {seconds:.2f} s | `make fsr`" in text
     rows = (ROOT / "benchmarks" / "results" / "speed.jsonl").read_text().splitlines()
     checks = [check for row in map(json.loads, rows) for check in row["checks"]]

@@ -194,7 +194,8 @@ def test_the_minutes_of_a_recipe_are_those_of_its_stored_trials(results):
         scale = load_recipe(name).scale(found.scale)
         # Two jobs on two cores.
         measured = found.seconds / 60 / 2 * scale.seeds / found.seeds
-        assert 0.8 * measured <= scale.minutes <= max(1.25 * measured, 2), name
+        assert scale.minutes <= max(1.25 * measured, 2), name
+        assert name in results.BUSY or 0.8 * measured <= scale.minutes, name
 
 
 @pytest.fixture(scope="module")
