@@ -6,6 +6,7 @@ import csv
 import io
 import struct
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -58,7 +59,19 @@ def photos(tmp_path, selection):
 
 
 @pytest.fixture
-def photo_run(photos, tmp_path, selection):
+def photo_run(photos, tmp_path):
+    return run_of_folder(photos, tmp_path)
+
+
+@pytest.fixture
+def sound_run(photos, tmp_path):
+    for photo in photos.glob("*/*.png"):
+        photo.with_suffix(".wav").write_bytes(b"RIFF" + photo.name.encode())
+        photo.unlink()
+    return run_of_folder(photos, tmp_path)
+
+
+def run_of_folder(photos, tmp_path):
     # The order of files is that of their names: class by class.
     options = ReadOptions()
     loaded = Loaded(open_source(photos, options), None, np.arange(N))
@@ -254,6 +267,21 @@ def test_images_of_the_run_are_served(run, opened):
     assert found.headers["content-type"] == "image/png"
     assert Image.open(io.BytesIO(found.content)).size == (8, 8)
     assert "private" in found.headers["cache-control"]
+
+
+def test_sounds_of_the_run_are_served_as_they_are(sound_run, opened):
+    client = Client(opened(sound_run.folder))
+    name = Path(str(sound_run.row_id[0]))
+    found = client.get("/sound/0")
+    assert found.headers["content-type"] == "audio/wav"
+    assert found.content == b"RIFF" + name.with_suffix(".png").name.encode()
+    assert client.get("/image/0").status_code == 404
+    (Path(sound_run.origin.source) / name).write_bytes(b"RIFF other")
+    assert client.get("/sound/0").status_code == 404
+
+
+def test_images_have_no_sound(run, opened):
+    assert Client(opened(run)).get("/sound/0").status_code == 404
 
 
 def test_the_nearest_rows_of_a_class_are_found(blobs):

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from kspr._progress import say
 from kspr._text import visible
 from kspr.cli import _common as common
 
@@ -61,6 +62,8 @@ def embed(
         embedded = embed_source(
             source, out, options=options, settings=settings, overwrite=overwrite
         )
+        if embedded.note is not None:
+            say("auto", embedded.note)
         rows, dimensions = embedded.features.shape
         unreadable, files = embedded.unreadable, str(out / "features.npy")
         then = f"kspr select {files} --labels {out / 'rows.parquet'} --out RUN"

@@ -94,6 +94,8 @@ class Embedded:
     """64-bit digest of the stored bytes of each item, also of those that were left out."""
     from_cache: bool = False
     """Whether all features were in the folder already."""
+    note: str | None = None
+    """Sentence for the user about the choice of the embedder."""
 
 
 def content_fingerprint(contents: Iterable[bytes]) -> str:

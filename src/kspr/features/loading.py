@@ -13,6 +13,7 @@ import pyarrow as pa
 from kspr._files import user_cache, write_parquet
 from kspr.errors import InputError
 from kspr.features._store import Embedded, read_embedded
+from kspr.features.embedders.languages import with_embedder
 from kspr.features.options import EmbedSettings
 from kspr.sources.opening import open_source, probability_file
 from kspr.sources.options import ReadOptions
@@ -46,6 +47,8 @@ class Loaded:
     """Items that could not be decoded; they are not in `row`."""
     folder: Path | None = None
     """Where the features are kept, if they were computed."""
+    embedder: str | None = None
+    """Name of the embedder, if they were computed."""
     fingerprint: str | None = None
     """Fingerprint of all items, under which the features are kept."""
     read_digest: np.ndarray | None = None
@@ -116,6 +119,8 @@ def load(
     folder = cache_folder(source, settings, options.split)
     # The folder is made for this source and these settings: what differs in it is out of date.
     embedded = embed_records(records, folder, settings, overwrite=True)
+    if embedded.note is not None:
+        records = replace(records, notes=(*records.notes, embedded.note))
     # All items are embedded: labels may come later, and need no second embedding.
     row = np.intersect1d(embedded.kept, wanted, assume_unique=True)
     return Loaded(
@@ -124,6 +129,7 @@ def load(
         row,
         len(embedded.unreadable),
         folder,
+        embedded.embedder,
         embedded.fingerprint,
         embedded.digest,
     )
@@ -200,7 +206,8 @@ def embed_records(
         raise InputError(f"{records.source} holds features already; there is nothing to embed.")
     from kspr.features.embedding import embed
 
-    return embed(records.items, settings, folder, overwrite=overwrite)
+    settings, note = with_embedder(records.items, settings)
+    return replace(embed(records.items, settings, folder, overwrite=overwrite), note=note)
 
 
 def cache_folder(source: Path, settings: EmbedSettings, split: str | None = None) -> Path:

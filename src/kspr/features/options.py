@@ -1,4 +1,4 @@
-"""How images and texts become features. Imports nothing heavy: the command line's help shows it."""
+"""How items become features. Imports nothing heavy: the command line's help shows it."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ __all__ = ["AS_SHIPPED", "EmbedSettings"]
 
 @dataclass(frozen=True)
 class EmbedSettings:
-    """How images and texts become features."""
+    """How images, texts and sounds become features."""
 
     embedder: str | None = None
     """An embedder's name. [default: the one that comes with kspr]"""

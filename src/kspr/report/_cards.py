@@ -253,6 +253,8 @@ def suspect_list(
             strict=True,
         )
     ]
+    # Sounds are played by the review page only.
+    kind = None if contents.kind == "sound" else contents.kind
     first = [
         (card, contents.of(row))
         for card, row in zip(said[:AT_ONCE], listed[:AT_ONCE].tolist(), strict=True)
@@ -282,7 +284,7 @@ def suspect_list(
         "judged": _coded([card.judged for card in said]),
         "hint": _coded([card.hint for card in said]),
         "truth": _coded([card.truth for card in said]),
-        "kind": contents.kind,
+        "kind": kind,
         "content": more,
     }
     # "<" could end the script element that the data stand in.
@@ -294,8 +296,8 @@ def suspect_list(
         n=len(suspects),
         n_wrong=int(wrong.sum()),
         n_kept=int(selection.clean_mask[suspects].sum()),
-        n_shown=None if contents.kind is None else n_first + len(more),
-        kind=contents.kind,
+        n_shown=None if kind is None else n_first + len(more),
+        kind=kind,
     )
 
 

@@ -87,7 +87,7 @@ class Contents:
         self._inside = inside
 
     @property
-    def kind(self) -> Literal["image", "text"] | None:
+    def kind(self) -> Literal["image", "text", "sound"] | None:
         """Kind of the content; None where rows have none."""
         return None if self._items is None else self._items.kind
 
@@ -98,7 +98,8 @@ class Contents:
 
     def of(self, row: int) -> Content | None:
         """Return the content of a row's card; None where rows have none."""
-        if self._items is None:
+        # A page in one file has no room for sounds.
+        if self._items is None or self.kind == "sound":
             return None
         if self.used_up:
             return Content("left out")
@@ -152,6 +153,17 @@ class Contents:
         image.save(stream, "JPEG", quality=88)
         return stream.getvalue(), "image/jpeg"
 
+    def sound(self, row: int) -> tuple[bytes, str]:
+        """Return the stored bytes of a sound, and its media type.
+
+        Raise `UnreadableItemError` if it cannot be played.
+        """
+        file = self._items.file(row) if self._items is not None and self.kind == "sound" else None
+        if self._items is None or file is None:
+            raise UnreadableItemError("The rows of this run have no sounds.")
+        self.check_place(row)
+        return self._items.stored(row), f"audio/{file.suffix[1:].lower()}"
+
     def _small(self, row: int, side: int) -> "Image":
         if self._items is None or self._items.kind != "image":
             raise UnreadableItemError("The rows of this run have no images.")
@@ -166,4 +178,4 @@ class Contents:
             return
         file = self._items.file(row)
         if file is not None and not file.resolve().is_relative_to(self._inside):
-            raise UnreadableItemError(f"The image of row {row} is outside of {self._inside}.")
+            raise UnreadableItemError(f"The file of row {row} is outside of {self._inside}.")

@@ -24,6 +24,8 @@ from kspr.selectors.options import DOUBTING
 
 __all__ = ["make_app"]
 
+_KEEP = {"cache-control": "private, max-age=3600"}
+"""Headers of content: the rows of a run do not change while it is reviewed."""
 _LARGE, _SMALL = 2048, 256
 """Longest side of an image, in pixels: alone, and beside others."""
 _LONGEST_CELL = 2_000
@@ -38,6 +40,7 @@ def make_app(session: Session) -> Starlette:
         "/": api.page,
         "/static/{name}": api.static,
         "/image/{position:int}": api.image,
+        "/sound/{position:int}": api.sound,
         "/api/start": api.start,
         "/api/rows": api.rows,
         "/api/row/{position:int}": api.row,
@@ -109,9 +112,15 @@ class _Api:
             content, kind = self._session.details.contents.picture(position, longest)
         except (InputError, OSError) as error:
             raise HTTPException(404, "This image cannot be shown.") from error
-        # The rows of a run do not change while it is reviewed.
-        keep = {"cache-control": "private, max-age=3600"}
-        return Response(content, media_type=kind, headers=keep)
+        return Response(content, media_type=kind, headers=_KEEP)
+
+    def sound(self, request: Request) -> Response:
+        position = self._position(request)
+        try:
+            content, kind = self._session.details.contents.sound(position)
+        except (InputError, OSError) as error:
+            raise HTTPException(404, "This sound cannot be played.") from error
+        return Response(content, media_type=kind, headers=_KEEP)
 
     def start(self, _: Request) -> Response:
         session = self._session

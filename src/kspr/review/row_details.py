@@ -111,12 +111,12 @@ class Details:
         }
 
     def content(self, position: int, *, brief: bool = False) -> dict[str, Any]:
-        """Return a row's content; an image is only named, and fetched from its address."""
+        """Return a row's content; an image or sound is only named, and fetched from its address."""
         contents = self.contents
         try:
-            if contents.kind == "image":
+            if contents.kind in ("image", "sound"):
                 contents.check_place(position)
-                return {"kind": "image"}
+                return {"kind": contents.kind}
             if contents.kind == "text":
                 text = contents.text(position, _BRIEF_TEXT if brief else _LONGEST_TEXT)
                 return {"kind": "text", "text": text}

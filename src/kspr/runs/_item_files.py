@@ -153,7 +153,7 @@ def write_tasks(run: Run, chosen: np.ndarray, marks: _Marks, out: Path) -> list[
     root, tasks = PurePosixPath("/", _folder(run).name), {}
     for position, fields in zip(chosen.tolist(), marks, strict=True):
         try:
-            if items.kind == "image":
+            if items.kind != "text":
                 # Spaces and the like are escaped, as in every address.
                 address = (root / _within(run, items, position)).as_uri()
                 shown_as = _SERVED + address.removeprefix("file:///")
@@ -234,6 +234,9 @@ def _prediction(run: Run, position: int) -> dict[str, Any]:
     return said
 
 
+_TAGS = {"image": "Image", "text": "Text", "sound": "Audio"}
+
+
 def _config(kind: str, classes: list[str]) -> str:
     """Return Label Studio's labelling config: the item, its given label, the classes."""
     choices = [f"value={_attribute(name)}" for name in classes]
@@ -243,7 +246,7 @@ def _config(kind: str, classes: list[str]) -> str:
     layout = "inline" if len(choices) <= _FEW else "select"
     lines = [
         "<View>",
-        f'  <{kind.title()} name="{_ITEM}" value="${kind}"/>',
+        f'  <{_TAGS[kind]} name="{_ITEM}" value="${kind}"/>',
         '  <Header value="Given label: $kspr_given_label"/>',
         f'  <Choices name="{CONTROL}" toName="{_ITEM}" choice="single" layout="{layout}">',
         *(f"    <Choice {choice}/>" for choice in choices),

@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 
 from kspr._files import read_json, write_json, write_parquet
 from kspr._packages import require, versions
-from kspr._progress import Progress
+from kspr._progress import Progress, say
 from kspr.errors import InputError, UnreadableItemError
 from kspr.features import Loaded
 from kspr.features.embedders import Embedder, Kind, embedder_identity, load_embedder
+from kspr.features.embedders.languages import with_embedder
 from kspr.features.embedding import Shard, content_fingerprint, embed_shards
 from kspr.features.options import EmbedSettings
 from kspr.selectors.cluster import DaskFeatures, calls, opened_client, results
@@ -178,6 +179,13 @@ def embed_on_cluster(
     if roles.item is None:
         raise InputError(f"{source} holds features already; there is nothing to embed.")
     kind: Kind = "image" if roles.image else "text"
+    # The first rows say for all whether texts are English.
+    first = next(part for part in table.parts if part.n_rows)
+    items = open_part(first, replace(options, missing="drop"), unlabelled=True).items
+    if items is not None:
+        settings, note = with_embedder(items, settings)
+        if note is not None:
+            say("auto", note)
     identity_text = json.dumps(embedder_identity(settings, kind), sort_keys=True)
     job = _Job(kind, identity_text, settings, options, sum(part.n_rows for part in table.parts))
     parts = [

@@ -262,7 +262,7 @@ def _shown(run: Run, drawn: list[int]) -> dict[str, list[str]]:
     if items.kind == "text":
         return {"text": [_text(items, position) for position in drawn]}
     files = [items.file(position) for position in drawn]
-    return {"image": [str(file or "") for file in files]} if any(files) else {}
+    return {items.kind: [str(file or "") for file in files]} if any(files) else {}
 
 
 def _cells(run: Run, drawn: list[int]) -> dict[str, list[str]]:

@@ -158,7 +158,7 @@ def _same_data(run: Run) -> Requirement:
     run.records()
     notes, items = list(run.notes()), run.items()
     # Joining by id does not read images, and a gate should not take a file name for an image.
-    if items is not None and items.kind == "image":
+    if items is not None and items.kind != "text":
         try:
             deque(items.content(), maxlen=0)
         except UnreadableItemError as error:

@@ -265,7 +265,7 @@ class JoinedItems:
     """None where the features, not the items, were compared when the rows were joined."""
 
     @property
-    def kind(self) -> Literal["image", "text"]:
+    def kind(self) -> Literal["image", "text", "sound"]:
         """What the items are."""
         return self.items.kind
 

@@ -115,7 +115,10 @@ FORMATS: tuple[Format, ...] = (
         has_labels=True,
         for_people=True,
     ),
-    Format("imagefolder", "folder of images, one folder per class (deeper folders belong to it)"),
+    Format(
+        "imagefolder",
+        "folder of images or sounds, a folder per class (deeper folders belong to it)",
+    ),
     Format(
         "txt",
         "one label per line",

@@ -26,7 +26,7 @@ from kspr.sources.readers.file_checks import (
     no_such,
     plain_text,
 )
-from kspr.sources.readers.items import IMAGE_SUFFIXES
+from kspr.sources.readers.items import IMAGE_SUFFIXES, SOUND_SUFFIXES
 from kspr.sources.readers.labels import (
     class_names,
     group_names,
@@ -273,10 +273,9 @@ def _known(file: LabelFile, row_id: np.ndarray, named: bool) -> dict[str, np.nda
 
 def _without_suffixes(row_id: np.ndarray) -> np.ndarray:
     """Return the names of image files without their suffixes, if they stay distinct."""
-    names = [str(name) for name in row_id.tolist()]
+    names, known = [str(name) for name in row_id.tolist()], IMAGE_SUFFIXES | SOUND_SUFFIXES
     bare = [
-        name.rpartition(".")[0] if Path(name).suffix.lower() in IMAGE_SUFFIXES else name
-        for name in names
+        name.rpartition(".")[0] if Path(name).suffix.lower() in known else name for name in names
     ]
     return np.array(bare if len(set(bare)) == len(bare) else names, dtype=object)
 

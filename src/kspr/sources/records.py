@@ -23,20 +23,20 @@ __all__ = [
 
 
 class Items(Protocol):
-    """Images or texts, loaded one at a time; nothing is decoded before it is asked for.
+    """Images, texts or sounds, loaded one at a time; nothing is decoded before it is asked for.
 
     Several threads may ask at once.
     """
 
     @property
-    def kind(self) -> Literal["image", "text"]:
+    def kind(self) -> Literal["image", "text", "sound"]:
         """What the items are."""
         ...
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, row: int) -> Any:
-        """Return a ``PIL.Image.Image`` in RGB, or a string.
+        """Return a ``PIL.Image.Image`` in RGB, a string, or samples of a sound (`SOUND_RATE`).
 
         Raise `UnreadableItemError` if the row cannot be decoded.
         """

@@ -14,7 +14,7 @@ from kspr._files import staged, write_parquet
 from kspr.core.labels import places_in, same_label
 from kspr.errors import InputError
 from kspr.features import Loaded, load
-from kspr.features.embedders import embedder_name, is_function
+from kspr.features.embedders import is_function
 from kspr.features.loading import check_labels, check_rows_alone, options_for_test
 from kspr.features.options import EmbedSettings
 from kspr.runs.rows import rows_of
@@ -84,6 +84,8 @@ def train_source(
         loaded = rank_zero_first(
             world, lambda: load_source(source, settings, options, embed, labelled=True)
         )
+        # Test rows are embedded as these were, whatever they look like.
+        embed = replace(embed, embedder=loaded.embedder or embed.embedder)
         held = rank_zero_first(
             world, lambda: _test(source, test, test_split, settings, options, embed)
         )
@@ -107,7 +109,7 @@ def train_source(
             on_epoch=on_epoch,
             about={
                 "origin": asdict(origin),
-                "embed": asdict(_named(embed, loaded)),
+                "embed": asdict(embed),
                 "items": None if items is None else str(items.kind),
             },
             save_selection=save,
@@ -127,14 +129,6 @@ def _as_begun(out: Path, embed: EmbedSettings) -> EmbedSettings:
     chosen = {name: value for name, value in asdict(embed).items() if name in counts}
     check_same(stored, chosen, str(out))
     return embed
-
-
-def _named(embed: EmbedSettings, loaded: Loaded) -> EmbedSettings:
-    """Return the settings with the embedder's name, where features were computed."""
-    items = loaded.records.items
-    if items is None or loaded.folder is None:
-        return embed
-    return replace(embed, embedder=embedder_name(embed.embedder, items.kind))
 
 
 def _images(records: Records, settings: TrainSettings) -> Loaded:

@@ -188,6 +188,8 @@ def compare_source(
         raise InputError(
             f"{source} has no true labels. Pass a file or a column of them with --truth."
         )
+    # Test rows are embedded as these were, whatever they look like.
+    settings = replace(settings, embedder=loaded.embedder or settings.embedder)
     return compare(
         loaded.features,
         loaded.label,

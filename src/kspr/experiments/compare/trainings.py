@@ -1,7 +1,7 @@
 """Compare training methods on the same features, by their accuracy on rows with right labels."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -168,6 +168,8 @@ def compare_training_source(
 ) -> TrainingComparison:
     """Compare training methods on the rows of `source`, by the right labels of `test`."""
     loaded = load(source, options, embed, labelled=True)
+    # Test rows, and those of `kspr predict`, are embedded as these were.
+    embed = replace(embed, embedder=loaded.embedder or embed.embedder)
     return compare_training(
         loaded.features,
         loaded.label,
@@ -176,6 +178,5 @@ def compare_training_source(
         settings=settings,
         noise_rate=noise_rate,
         out=out,
-        # `kspr predict` embeds other rows as these were.
         about={"origin": asdict(origin_of(loaded, options, command)), "embed": asdict(embed)},
     )

@@ -1,4 +1,4 @@
-"""Embedders: functions from images or texts to rows of features; the registry of their names.
+"""Embedders: functions from images, texts or sounds to rows of features; all of their names.
 
 A ``module:function`` of the user's own is an embedder as well.
 """
@@ -30,25 +30,30 @@ __all__ = [
     "Embedder",
     "Kind",
     "embedder_identity",
-    "embedder_name",
     "is_function",
     "load_embedder",
 ]
 
-_DEFAULTS: dict[Kind, str] = {"image": "efficientnet-lite0", "text": "minilm"}
+_DEFAULTS: dict[Kind, str] = {
+    "image": "efficientnet-lite0",
+    "text": "minilm",
+    "sound": "speech-embedding",
+}
 
 _FAMILIES: dict[str, tuple[str, str, tuple[Kind, ...]]] = {
     "efficientnet-lite0": ("images", "LITE", ("image",)),
     "efficientnet-lite1": ("images", "LITE", ("image",)),
     "efficientnet-lite2": ("images", "LITE", ("image",)),
     "minilm": ("transformer_models", "MINILM", ("text",)),
+    "use-multilingual": ("languages", "MULTILINGUAL", ("text",)),
+    "speech-embedding": ("audio", "SPEECH", ("sound",)),
     "hf:NAME": ("transformer_models", "HUGGINGFACE", ("image", "text")),
     "timm:NAME": ("images", "TIMM", ("image",)),
     "torchvision:NAME": ("images", "TORCHVISION", ("image",)),
     "st:NAME": ("transformer_models", "SENTENCE", ("text",)),
 }
 """What users write: the module, its `Family`, and which kinds of items it embeds."""
-_PLURAL: dict[Kind, str] = {"image": "images", "text": "texts"}
+_PLURAL: dict[Kind, str] = {"image": "images", "text": "texts", "sound": "sounds"}
 _DEFAULT_FOR = {name: f" ({_PLURAL[kind]}, the default)" for kind, name in _DEFAULTS.items()}
 
 NAMES = (*(f"{name}{_DEFAULT_FOR.get(name, '')}" for name in _FAMILIES), "module:function")
@@ -85,17 +90,6 @@ def embedder_identity(settings: EmbedSettings, kind: Kind) -> dict[str, Any]:
     return {"embedder": name, "flips": settings.flips, "image_size": size, "origin": origin}
 
 
-def embedder_name(name: str | None, kind: Kind) -> str:
-    """Return `name`, or the name of the default for `kind` if it is None.
-
-    Store this with features: the default of a later version may be another one.
-
-    >>> embedder_name(None, "text"), embedder_name("timm:resnet18", "image")
-    ('minilm', 'timm:resnet18')
-    """
-    return _DEFAULTS[kind] if name is None else name
-
-
 def is_function(name: str) -> bool:
     """Return whether `name` is a ``module:function``, whose use imports and runs that module."""
     prefix, colon, rest = name.partition(":")
@@ -106,7 +100,7 @@ def _resolve(settings: EmbedSettings, kind: Kind) -> tuple[str, Family, str]:
     """Return the full name, its family, and the part of the name after the colon."""
     if settings.flips and kind != "image":
         raise InputError(f"flips is for images, but the items are {_PLURAL[kind]}. Leave it out.")
-    name = embedder_name(settings.embedder, kind)
+    name = _DEFAULTS[kind] if settings.embedder is None else settings.embedder
     if is_function(name):
         return name, _FUNCTION, name
     prefix, colon, rest = name.partition(":")

@@ -24,7 +24,7 @@ __all__ = [
     "when_asked",
 ]
 
-Kind = Literal["image", "text"]
+Kind = Literal["image", "text", "sound"]
 
 
 class EmbedderRequest(NamedTuple):

@@ -21,7 +21,7 @@ from kspr._packages import is_installed, versions
 from kspr._progress import say
 from kspr.models.weights import first_line
 
-__all__ = ["EngineWarning", "onnx_run"]
+__all__ = ["EngineWarning", "onnx_run", "open_session"]
 
 Arrays = dict[str, np.ndarray]
 Run = Callable[[Arrays], np.ndarray]
@@ -141,20 +141,22 @@ def _export(module: Any, probe: Arrays, path: Path) -> None:
         )
 
 
-def _opened(folder: Path) -> Run:
-    """Return the function that runs the export; raise if its features are not PyTorch's."""
+def open_session(path: Path) -> Run:
+    """Return the function that runs a model on one thread; several threads may call it."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     # Pieces are computed side by side, each on one thread; see Runner.
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    path, processor = str(folder / "model.onnx"), ["CPUExecutionProvider"]
-    session = onnxruntime.InferenceSession(path, options, providers=processor)
+    processor = ["CPUExecutionProvider"]
+    session = onnxruntime.InferenceSession(str(path), options, providers=processor)
+    return lambda piece: np.asarray(session.run(None, piece)[0], dtype=np.float32)
 
-    def run(piece: Arrays) -> np.ndarray:
-        return np.asarray(session.run(None, piece)[0], dtype=np.float32)
 
+def _opened(folder: Path) -> Run:
+    """Return the function that runs the export; raise if its features are not PyTorch's."""
+    run = open_session(folder / "model.onnx")
     with np.load(folder / "probe.npz", allow_pickle=False) as stored:
         probe = dict(stored)
     cosine = _smallest_cosine(probe.pop(_FEATURES), run(probe))

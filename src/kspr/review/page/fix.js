@@ -48,6 +48,7 @@ function card(row, index) {
   const box = el("input", { type: "checkbox", "aria-label": `Select row ${row.id}`, onclick: (event) => range(index, event.shiftKey) });
   const inside = snippet(row);
   const content = row.content.kind === "image" ? el("span", { class: "picture" }, inside)
+    : row.content.kind === "sound" ? el("span", { class: "words" }, inside)
     : el("span", { class: "words" }, el("span", { dir: "auto" }, inside.textContent));
   const facts = el("div", { class: "facts" },
     el("p", { class: "labels" }, el("span", { class: "given" }, named(row.given)),

@@ -135,6 +135,10 @@ function sheet(cells, others = []) {
     el("tbody", {}, ...rows));
 }
 
+function player(row) {
+  return el("audio", { controls: "", preload: "none", src: `/sound/${row.position}`, "aria-label": `Sound of row ${row.id ?? ""}` });
+}
+
 // The content of one row, large.
 export function shown(row, others = []) {
   const { kind } = row.content;
@@ -142,6 +146,7 @@ export function shown(row, others = []) {
     const image = picture(row.position, { alt: row.id ? `Row ${row.id}` : "The row to check" });
     return el("button", { type: "button", class: "look", "aria-label": `Enlarge ${image.alt}`, onclick: () => look(row) }, image);
   }
+  if (kind === "sound") return player(row);
   if (kind === "text") return el("div", { class: "passage", dir: "auto", tabindex: "0", role: "region", "aria-label": "Text of the row" }, row.content.text);
   if (kind === "table") return el("div", { class: "sheet", tabindex: "0", role: "region", "aria-label": "Cells of the row" }, sheet(row.content.cells, others));
   return el("p", { class: "nothing" }, "This row cannot be shown: it is gone from the source, or has changed since the run was made.");
@@ -151,6 +156,7 @@ export function shown(row, others = []) {
 export function snippet(row) {
   const { kind } = row.content;
   if (kind === "image") return picture(row.position, { small: true, alt: `Row ${row.id}` });
+  if (kind === "sound") return player(row);
   if (kind === "text") return el("p", { dir: "auto" }, row.content.text);
   if (kind === "table") return el("p", { dir: "auto" }, row.content.cells.slice(0, 4).map(([name, value]) => `${name}: ${value}`).join(", "));
   return el("p", { class: "quiet" }, "cannot be shown");

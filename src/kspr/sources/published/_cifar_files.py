@@ -219,7 +219,7 @@ _PIXELS = 3 * 32 * 32
 class Pixels:
     """Images of 32 x 32 pixels, each a row of bytes: red, green, blue plane."""
 
-    kind: Literal["image", "text"] = "image"
+    kind: Literal["image", "text", "sound"] = "image"
 
     def __init__(self, rows: np.ndarray) -> None:
         self._rows = rows

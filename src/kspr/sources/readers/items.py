@@ -1,4 +1,4 @@
-"""Images and texts, loaded one at a time: from files, folders of classes, and columns of tables."""
+"""Images, texts and sounds, one at a time: from files, folders of classes, columns of tables."""
 
 import io
 import os
@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image, ImageOps
 
+from kspr._packages import require
 from kspr.errors import InputError, UnreadableItemError
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.file_checks import limit_of, listed
@@ -24,9 +25,12 @@ from kspr.sources.records import Items, Records
 
 __all__ = [
     "IMAGE_SUFFIXES",
+    "SOUND_RATE",
+    "SOUND_SUFFIXES",
     "Decoded",
     "ImageCells",
     "ImageFiles",
+    "SoundFiles",
     "TextCells",
     "decoded",
     "read_image_folder",
@@ -62,7 +66,7 @@ class _ItemCells:
 class ImageCells(_ItemCells):
     """Images in a column: bytes, paths, or structs of both as Hugging Face stores them."""
 
-    kind: Literal["image", "text"] = "image"
+    kind: Literal["image", "text", "sound"] = "image"
 
     def __init__(self, cells: Cells | Sequence[str] | np.ndarray, folder: Path, where: str) -> None:
         super().__init__(cells, where)
@@ -103,7 +107,7 @@ class ImageFiles(ImageCells):
 class TextCells(_ItemCells):
     """Texts in a column."""
 
-    kind: Literal["image", "text"] = "text"
+    kind: Literal["image", "text", "sound"] = "text"
 
     def __getitem__(self, row: int) -> str:
         text = self._cells[row]
@@ -114,6 +118,48 @@ class TextCells(_ItemCells):
         except UnicodeDecodeError as error:
             what = f"The text in row {row} of {self._where}"
             raise UnreadableItemError(f"{what} is not UTF-8.") from error
+
+
+SOUND_RATE = 16_000
+"""Samples a second, as the embedder takes them; sounds of another rate are resampled."""
+_SECONDS = 600
+"""What is read of a sound; hours of silence fit into a small file."""
+
+
+class SoundFiles(_ItemCells):
+    """Sounds in files below a folder: one channel of float32 at `SOUND_RATE`."""
+
+    kind: Literal["image", "text", "sound"] = "sound"
+
+    def __init__(self, folder: Path, names: Sequence[str] | np.ndarray) -> None:
+        super().__init__(names, str(folder))
+        self._folder = folder
+
+    def __getitem__(self, row: int) -> np.ndarray:
+        soundfile = require("soundfile", "Reading sounds", "'knockoffs-spr[audio]'")
+        from scipy.signal import resample_poly
+
+        path = self._folder / str(self._cells[row])
+        try:
+            with soundfile.SoundFile(io.BytesIO(_file_bytes(path))) as file:
+                rate = file.samplerate
+                channels = file.read(_SECONDS * rate, dtype="float32", always_2d=True)
+        except soundfile.SoundFileError as error:
+            raise UnreadableItemError(f"{path} cannot be decoded as a sound.") from error
+        if not len(channels) or not np.isfinite(channels).all():
+            raise UnreadableItemError(f"{path} holds no sound.")
+        return np.asarray(resample_poly(channels.mean(axis=1), SOUND_RATE, rate))
+
+    def file(self, row: int) -> Path:
+        """Return the file of a sound."""
+        return self._folder / str(self._cells[row])
+
+    def _bytes(self, cell: Any) -> bytes:
+        # A missing file counts as empty, as that of an image.
+        try:
+            return _file_bytes(self._folder / str(cell))
+        except UnreadableItemError:
+            return b""
 
 
 def _stored(cell: Any) -> bytes | str | None:
@@ -238,27 +284,36 @@ IMAGE_SUFFIXES = frozenset(
 )
 
 
+SOUND_SUFFIXES = frozenset({".wav", ".flac", ".ogg", ".mp3", ".aiff"})
+
+
 def read_image_folder(path: Path, options: ReadOptions) -> Records:
-    """Return the images below a folder; the label of each is the name of its class folder."""
+    """Return the images below a folder, or its sounds if it has no images.
+
+    The label of each is the name of its class folder.
+    """
     # os.walk goes in the order of the disk; row numbers must be the same everywhere.
-    names = sorted(_images(path))
+    names, kind = sorted(_files(path, IMAGE_SUFFIXES)), "images"
+    if not names:
+        names, kind = sorted(_files(path, SOUND_SUFFIXES)), "sounds"
     if not names:
         raise InputError(
             f"{path} holds no images. Expected one folder per class, with files such as .jpg or "
-            ".png in it."
+            ".png in it, or sounds such as .wav or .flac."
         )
     row_id = np.asarray(names, dtype=np.str_)
-    found = Records(path, "imagefolder", row_id, items=ImageFiles(path, row_id), named=True)
+    items: Items = ImageFiles(path, row_id) if kind == "images" else SoundFiles(path, row_id)
+    found = Records(path, "imagefolder", row_id, items=items, named=True)
     if options.labels is not None:
         return found
     label = np.asarray([PurePosixPath(name).parts[0] for name in names], dtype=np.str_)
-    reason = _no_classes(path, names, np.unique(label).tolist())
-    # Without classes the images can still be read: a network may predict their labels.
+    reason = _no_classes(path, names, np.unique(label).tolist(), kind)
+    # Without classes the items can still be read: a network may predict their labels.
     return replace(found, label=None if reason else label, no_labels=reason)
 
 
-def _images(folder: Path) -> Iterator[str]:
-    """Yield the images below `folder`, as paths relative to it."""
+def _files(folder: Path, suffixes: frozenset[str]) -> Iterator[str]:
+    """Yield the files of these kinds below `folder`, as paths relative to it."""
     seen = set()
     for place, folders, files in os.walk(folder, followlinks=True):
         # A link to a folder above would be walked for ever.
@@ -269,16 +324,16 @@ def _images(folder: Path) -> Iterator[str]:
             if not name.startswith(".") and os.path.realpath(Path(place, name)) not in seen
         ]
         for name in files:
-            if not name.startswith(".") and Path(name).suffix.lower() in IMAGE_SUFFIXES:
+            if not name.startswith(".") and Path(name).suffix.lower() in suffixes:
                 yield Path(place, name).relative_to(folder).as_posix()
 
 
-def _no_classes(path: Path, names: list[str], classes: list[str]) -> str | None:
-    """Return why the folders below `path` are not the classes of its images; None if they are."""
+def _no_classes(path: Path, names: list[str], classes: list[str], kind: str) -> str | None:
+    """Return why the folders below `path` are not the classes of its files; None if they are."""
     loose = [name for name in names if "/" not in name]
     if loose:
         return (
-            f"{path} holds images that are in no class folder: {listed(loose, 3)}. Move them into "
+            f"{path} holds {kind} that are in no class folder: {listed(loose, 3)}. Move them into "
             "one folder per class, or give their labels with --labels."
         )
     # train/ and test/ as two classes would be selected from without a word.
