@@ -12,7 +12,6 @@ import os
 import re
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -21,17 +20,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from _common import (
-    RESULTS,
-    SMOKE,
-    WORK,
-    Bench,
-    add_trial,
-    done,
-    either,
-    markdown_table,
-    read_trials,
-)
+from _common import SMOKE, WORK, Bench, Store, either, markdown_table
 from kspr import KnockoffsSPR
 from kspr.features.embedders import load_embedder
 from kspr.features.options import EmbedSettings
@@ -39,7 +28,7 @@ from kspr.noise import symmetric
 from kspr.sources.readers.items import SoundFiles
 
 COMMAND = "python benchmarks/items.py"
-TEXTS, SOUNDS = RESULTS / "languages.jsonl", RESULTS / "sounds.jsonl"
+TEXTS, SOUNDS = Store("languages"), Store("sounds")
 EMBEDDERS = either(("minilm", "use-multilingual"), ("use-multilingual",))
 LANGUAGES = {
     "en": "English",
@@ -132,24 +121,24 @@ def measure(embedder: str, kind: Any, items: Sequence[Any], label: list[str]) ->
 
 
 def measure_texts() -> None:
-    known = done(TEXTS, "language", "embedder")
+    known = TEXTS.done("language", "embedder")
     for code, language in LANGUAGES.items():
         for name in EMBEDDERS:
             if (language, name) not in known:
                 found = measure(name, "text", *descriptions(code))
-                add_trial(TEXTS, {"language": language, **found})
+                TEXTS.add({"language": language, **found})
 
 
 def measure_sounds() -> None:
-    if not read_trials(SOUNDS):
-        add_trial(SOUNDS, measure("speech-embedding", "sound", *spoken()))
+    if not SOUNDS.trials():
+        SOUNDS.add(measure("speech-embedding", "sound", *spoken()))
 
 
-def table(path: Path, *named: str) -> str:
+def table(store: Store, *named: str) -> str:
     rows = [
         [str(trial[name]) for name in (*named, "rows")]
         + [f"{trial[name]:.3f}" for name in ("auroc", "f1", "fsr", "recall")]
-        for trial in read_trials(path)
+        for trial in store.trials()
     ]
     return markdown_table([*named, "rows", "AUROC", "F1", "FSR", "recall"], rows)
 
