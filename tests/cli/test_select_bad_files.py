@@ -34,6 +34,7 @@ def test_labels_that_are_all_distinct_are_no_classes(table, tmp_path, capsys):
     ("name", "content", "part"),
     [
         ("one.csv", "a,label\n1,x\n2,x\n3,x\n", "only one class"),
+        ("row.csv", "a,label\n1,x\n", "X has 1 sample"),
         ("empty.csv", "", "empty.csv"),
         ("headless.csv", "a,label\n", "headless.csv"),
         ("cut.parquet", b"PAR1 and no more", "cut.parquet"),

@@ -48,6 +48,8 @@ def read_features(estimator: "BaseEstimator", X: Any) -> Any:
     # scikit-learn would answer with all values.
     if getattr(X, "ndim", 2) != 2:
         raise InputError(f"X must have two dimensions (rows, features), got {X.ndim}.")
+    if getattr(X, "shape", ()) and X.shape[0] == 1:
+        raise InputError("X has 1 sample; wrong labels show only among others. Pass more rows.")
     return validate_data(
         estimator, X, accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=2
     )

@@ -208,6 +208,11 @@ def _check_nature(uri: str, kind: Kind) -> None:
         check_file(path, _KINDS[kind], _MAGIC[kind])
 
 
+def _limit(uri: str) -> int:
+    with readable(uri, "a file"), open_input(uri) as source:
+        return unpacked_limit(source.size())
+
+
 def _open_parquet(uri: str) -> Any:
     # Pre-buffering would hold the whole row group in memory.
     return pq.ParquetFile(open_input(uri), buffer_size=_BUFFER, pre_buffer=False)
@@ -215,10 +220,10 @@ def _open_parquet(uri: str) -> Any:
 
 def _parquet_groups(uri: str) -> tuple[pa.Schema, tuple[int, ...]]:
     _check_nature(uri, "parquet")
-    with readable(uri, _KINDS["parquet"]), open_input(uri) as source, _open_parquet(uri) as file:
+    with readable(uri, _KINDS["parquet"]), _open_parquet(uri) as file:
         groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
         unpacked = sum(_unpacked(chunk) for group in groups for chunk in _chunks(group))
-        if unpacked > (limit := unpacked_limit(source.size())):
+        if unpacked > (limit := _limit(uri)):
             raise too_large(uri, limit)
         return file.schema_arrow, tuple(group.num_rows for group in groups)
 
@@ -285,9 +290,14 @@ def _arrow_batches(reader: Any, numbers: range | None = None) -> Iterator[pa.Rec
 
 def _arrow_groups(uri: str) -> tuple[pa.Schema, tuple[int, ...]]:
     reader, _ = _open_arrow(uri)
+    limit, unpacked, groups = _limit(uri), 0, []
     with readable(uri, _KINDS["arrow"]):
         # Its index does not say how many rows a batch has. Batches of a mapped file are not read.
-        return reader.schema, tuple(batch.num_rows for batch in _arrow_batches(reader))
+        for batch in _arrow_batches(reader):
+            groups.append(batch.num_rows)
+            if (unpacked := unpacked + batch.nbytes) > limit:
+                raise too_large(uri, limit)
+    return reader.schema, tuple(groups)
 
 
 def _arrow_blocks(part: Part, fields: Sequence[Field]) -> Iterator[pa.RecordBatch]:

@@ -303,3 +303,12 @@ def test_json_lines_and_other_documents_are_not_taken_for_it():
     assert not is_fiftyone({"label": "cat"})
     assert not is_fiftyone({"labels": ["cat"]})
     assert not is_fiftyone([{"labels": {}}])
+
+
+@pytest.mark.parametrize("name", ["x.json", "x.jsonl", "labels.json"])
+def test_halves_of_characters_are_one_sentence(tmp_path, refusal, name):
+    rows = [{"a": 1.5, "label": "\ud800"}, {"a": 2.5, "label": "x"}]
+    document = {"labels": {"\ud800": "x", "b": "y"}} if name == "labels.json" else rows
+    text = "\n".join(map(json.dumps, rows)) if name == "x.jsonl" else json.dumps(document)
+    (tmp_path / name).write_text(text)
+    assert f"{name} cannot be read as a" in refusal(tmp_path / name)
