@@ -343,8 +343,7 @@ def test_answered_rows_leave_the_list_for_who_answered_them(session):
 
 
 def test_rows_of_a_plan_come_after_the_draw_each_to_one_person(run, opened, truth, tmp_path):
-    set_draw(run, n=60, drawn="all")
-    session = opened(run)
+    session = opened(run, checks=60, drawn="all")
     for position in session.checks.positions:
         session.answer("Anna", "check", {position: truth[position]})
     for position in left(session, queue="repeat"):

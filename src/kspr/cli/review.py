@@ -1,6 +1,7 @@
 """`kspr review`: a page where people check labels."""
 
 from pathlib import Path
+from typing import Literal
 
 from kspr._packages import require
 from kspr.cli import _common as common
@@ -12,6 +13,7 @@ def review(
     *,
     checks: int | None = None,
     drawing: common.Drawing = common.AS_DRAWN,
+    drawn: Literal["pool", "all"] | None = None,
     reviewer: str | None = None,
     blind: common.Switch = False,
     share: common.Switch = False,
@@ -36,6 +38,9 @@ def review(
     checks
         How many rows to draw in all. It is set before rows are checked, and can be raised.
         [default: those of the draw, else 100]
+    drawn
+        Draw from the `pool` of rows that could be kept, as without it; or from `all` rows, which is
+        best before `kspr plan`.
     reviewer
         Your name; the page asks for it otherwise. Several people may review a run at once.
     blind
@@ -65,6 +70,7 @@ def review(
         source=source,
         share=share,
         guidelines=guidelines,
+        drawn=drawn,
     )
     try:
         serve(run, settings, Place(host, port, browser), lambda line: print(line, flush=True))

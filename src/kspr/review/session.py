@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -61,6 +61,7 @@ class Settings:
     """Whether each row of the draw is for one person, instead of for everybody."""
     guidelines: Path | None = None
     """A text file that is shown beside the rows."""
+    drawn: Literal["pool", "all"] | None = None
 
 
 def check_reviewer(name: Any) -> str:
@@ -94,7 +95,7 @@ class Session:
         self.folder = folder
         self.run: Run = load_run(folder, settings.source, answers=False)
         self.fitted: Selection = self.run.selection
-        asked = ("q", "guarantee", "confidence", "seed", "new_draw")
+        asked = ("q", "guarantee", "confidence", "drawn", "seed", "new_draw")
         how = {name: getattr(settings, name) for name in asked}
         set_draw(folder, n=settings.checks, fitted=self.fitted, **how)
         self.log = ReviewLog(folder, self.fitted.manifest.fingerprint)

@@ -15,7 +15,7 @@ from kspr.sources.opening import label_column
 from kspr.sources.readers.table import Columns, Table
 from kspr.sources.writing import write_batches
 
-__all__ = ["Plan", "marks", "write_rows"]
+__all__ = ["Outcome", "marks", "write_rows"]
 
 _BLOCK = 1 << 18
 """Rows that are written at a time."""
@@ -23,7 +23,7 @@ _Cells = Callable[[pa.RecordBatch, np.ndarray], pa.Array]
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Outcome:
     """What becomes of each row of a run: masks over its rows."""
 
     chosen: np.ndarray
@@ -33,12 +33,12 @@ class Plan:
     gone: np.ndarray
     """Rows that the source does not hold any more as they were."""
 
-    def without(self, files: list[int]) -> "Plan":
-        """Return the plan in which chosen rows that have no file are gone, too."""
+    def without(self, files: list[int]) -> "Outcome":
+        """Return the outcome in which chosen rows that have no file are gone, too."""
         with_file = np.zeros(len(self.chosen), dtype=bool)
         with_file[files] = True
         left = self.chosen & ~with_file
-        return Plan(self.chosen & with_file, self.moved & ~left, self.gone | left)
+        return Outcome(self.chosen & with_file, self.moved & ~left, self.gone | left)
 
     def differing(self) -> np.ndarray:
         """Return a mask of the rows that differ from the source."""
@@ -50,11 +50,11 @@ class Plan:
         return np.where(self.moved, selection.suggested_label, selection.label)
 
 
-def write_rows(run: Run, plan: Plan, out: Path, to: Format) -> None:
+def write_rows(run: Run, outcome: Outcome, out: Path, to: Format) -> None:
     """Write the chosen rows of a run as a table: with all columns of the source, if it has any."""
     table = run.table()
     if table is not None:
-        _write_columns(run, table, plan, out, to)
+        _write_columns(run, table, outcome, out, to)
         return
     items = run.items() if to.name == "huggingface" else None
     if items is not None and items.kind == "image":
@@ -62,7 +62,7 @@ def write_rows(run: Run, plan: Plan, out: Path, to: Format) -> None:
             f"{run.origin.source} holds images in files, not in a table. Write them with --to "
             "imagefolder: load_dataset('imagefolder', data_dir=...) of datasets reads that folder."
         )
-    label, chosen = plan.labels(run), np.flatnonzero(plan.chosen)
+    label, chosen = outcome.labels(run), np.flatnonzero(outcome.chosen)
 
     def batch(rows: np.ndarray) -> pa.RecordBatch:
         ids, given = pa.array(run.row_id[rows], pa.string()), pa.array(label[rows])
@@ -92,16 +92,16 @@ def marks(run: Run, chosen: np.ndarray) -> dict[str, pa.Array]:
     return columns
 
 
-def _write_columns(run: Run, table: Table, plan: Plan, out: Path, to: Format) -> None:
+def _write_columns(run: Run, table: Table, outcome: Outcome, out: Path, to: Format) -> None:
     """Write the chosen rows of a table: all of its columns, as they are stored, and the marks.
 
     They come in the order that the source has now, a block of it at a time.
     """
     columns = table.columns(as_text=to.name == "csv")
-    name, kind, label = _label_cells(run, table, columns, plan)
+    name, kind, label = _label_cells(run, table, columns, outcome)
     # The position in the run of each row of the source that is written.
     position_of = np.full(len(run.records()), -1)
-    chosen = np.flatnonzero(plan.chosen)
+    chosen = np.flatnonzero(outcome.chosen)
     position_of[run.joined.places()[chosen]] = chosen
     fields = {field.name: field for field in columns.schema}
     # Without rows: only the types are needed for the schema.
@@ -130,7 +130,7 @@ def _write_columns(run: Run, table: Table, plan: Plan, out: Path, to: Format) ->
 
 
 def _label_cells(
-    run: Run, table: Table, columns: Columns, plan: Plan
+    run: Run, table: Table, columns: Columns, outcome: Outcome
 ) -> tuple[str, pa.DataType, _Cells]:
     """Return the label column's name and type, and a function that returns its cells.
 
@@ -141,13 +141,13 @@ def _label_cells(
     name = label_column(table, options, run.origin.source)
     # A label within a struct cannot be replaced alone; it becomes a column of its own.
     if options.labels is not None or name not in columns.schema.names:
-        label = plan.labels(run)
+        label = outcome.labels(run)
         return name, pa.array(run.selection.classes).type, lambda _, rows: pa.array(label[rows])
     suggested = run.selection.suggested_code
-    spelled, number = _spelled(run, columns, name, plan)
+    spelled, number = _spelled(run, columns, name, outcome)
 
     def cells(batch: pa.RecordBatch, rows: np.ndarray) -> pa.Array:
-        given, moved = batch.column(name), plan.moved[rows]
+        given, moved = batch.column(name), outcome.moved[rows]
         if not moved.any():
             return given
         cell = np.arange(len(batch))
@@ -160,18 +160,18 @@ def _label_cells(
 
 
 def _spelled(
-    run: Run, columns: Columns, name: str, plan: Plan
+    run: Run, columns: Columns, name: str, outcome: Outcome
 ) -> tuple[list[pa.Array], np.ndarray]:
     """Return the cells of the classes that rows are moved to, and the place of each class in them.
 
     A suggested label is written as the source writes it: with the cell of the first row that has
     it. So class numbers stay numbers, and `01000` stays `01000`.
     """
-    selection, present = run.selection, np.flatnonzero(~plan.gone)
+    selection, present = run.selection, np.flatnonzero(~outcome.gone)
     none = len(run.records())
     first = np.full(len(selection.classes), none)
     np.minimum.at(first, selection.label_code[present], run.joined.places()[present])
-    wanted = np.unique(selection.suggested_code[plan.moved])
+    wanted = np.unique(selection.suggested_code[outcome.moved])
     lost = wanted[first[wanted] == none]
     if lost.size:
         raise InputError(

@@ -12,7 +12,7 @@ from kspr._files import staged
 from kspr._packages import version
 from kspr._text import visible, write_csv
 from kspr.errors import InputError
-from kspr.runs._cleaned_table import Plan, marks, write_rows
+from kspr.runs._cleaned_table import Outcome, marks, write_rows
 from kspr.runs._item_files import ANNOTATION_WRITERS, config_beside, write_images
 from kspr.runs.run import Run, load_run
 from kspr.runs.verify import checking_notes
@@ -127,37 +127,37 @@ def export_run(
         )
     finished = run.checks is not None and run.checks.plan is not None
     suspects = suspects or ("reviewed" if finished else "drop")
-    plan = _plan(run, suspects, threshold)
+    outcome = _outcome(run, suspects, threshold)
     if suspects in _RELABELLED and say is not None:
-        say(f"{run.selection.relabel(threshold)}\n{_forecast(plan, suspects)}")
+        say(f"{run.selection.relabel(threshold)}\n{_forecast(outcome, suspects)}")
     notes = checking_notes(run)
     if finished and suspects != "reviewed":
         notes = ("What the plan promises is not about this file: that takes --suspects reviewed.",)
     if in_folder:
-        return _export_folder(run, plan, out, known, notes)
-    differs = bool(plan.differing().any())
+        return _export_folder(run, outcome, out, known, notes)
+    differs = bool(outcome.differing().any())
     changes.unlink(missing_ok=True)
     # The list first: data without its list would look like a whole export after a kill. A list
     # without data is about nothing, and the next export replaces it.
     if differs:
         with staged(changes) as staging:
-            _write_changes(staging, run, plan)
+            _write_changes(staging, run, outcome)
     try:
-        write_rows(run, plan, out, known)
+        write_rows(run, outcome, out, known)
     except BaseException:
         changes.unlink(missing_ok=True)
         raise
-    return _exported(run, plan, out, changes if differs else None, notes)
+    return _exported(run, outcome, out, changes if differs else None, notes)
 
 
-def _forecast(plan: Plan, suspects: str) -> str:
+def _forecast(outcome: Outcome, suspects: str) -> str:
     """Return what becomes of all rows when suspects are relabelled, in a sentence."""
-    n, n_moved = int(plan.chosen.sum()), int(plan.moved.sum())
-    n_left = len(plan.chosen) - n
+    n, n_moved = int(outcome.chosen.sum()), int(outcome.moved.sum())
+    n_all, n_left = len(outcome.chosen), int((~outcome.chosen).sum())
     more = " To keep them as they are: --suspects relabel-keep." if suspects == "relabel" else ""
     return (
-        f"Of {len(plan.chosen):,} rows, {n - n_moved:,} are written as they are, {n_moved:,} with "
-        f"another label, and {n_left:,} are left out.{more if n_left else ''}"
+        f"Of {n_all:,} rows, {n - n_moved:,} are written as they are, {n_moved:,} with another "
+        f"label, and {n_left:,} are left out.{more if n_left else ''}"
     )
 
 
@@ -167,19 +167,21 @@ def _check_new(*paths: Path) -> None:
             raise InputError(f"{path} already exists. Choose another --out.")
 
 
-def _export_folder(run: Run, plan: Plan, out: Path, to: Format, notes: tuple[str, ...]) -> Exported:
+def _export_folder(
+    run: Run, outcome: Outcome, out: Path, to: Format, notes: tuple[str, ...]
+) -> Exported:
     """Write a folder of images, or a data set of Hugging Face; with the list of changes inside."""
     files: dict[int, str] | None = None
     with staged(out) as staging:
         if to.name == "imagefolder":
-            chosen = np.flatnonzero(plan.chosen)
-            files, renamed = write_images(run, chosen, plan.labels(run), staging)
-            plan = plan.without(list(files))
+            chosen = np.flatnonzero(outcome.chosen)
+            files, renamed = write_images(run, chosen, outcome.labels(run), staging)
+            outcome = outcome.without(list(files))
             notes += (*renamed, *_changed(run, np.setdiff1d(chosen, list(files))))
         else:
-            write_rows(run, plan, staging, to)
-        _write_changes(staging / _CHANGES, run, plan, files)
-        exported = _exported(run, plan, out, out / _CHANGES, notes)
+            write_rows(run, outcome, staging, to)
+        _write_changes(staging / _CHANGES, run, outcome, files)
+        exported = _exported(run, outcome, out, out / _CHANGES, notes)
         if to.name == "huggingface":
             card = data_card(run, exported)
             (staging / _CARD).write_text(card, encoding="utf-8")
@@ -224,7 +226,7 @@ def _is_left(changes: Path) -> bool:
         return file.readline(200).rstrip() == ",".join(_LISTED).encode()
 
 
-def _plan(run: Run, suspects: Suspects, threshold: float) -> Plan:
+def _outcome(run: Run, suspects: Suspects, threshold: float) -> Outcome:
     selection, present = run.selection, run.joined.places() >= 0
     moved = np.zeros(len(present), dtype=bool)
     chosen = selection.clean_mask | (suspects in ("keep", "relabel-keep", "reviewed"))
@@ -237,43 +239,45 @@ def _plan(run: Run, suspects: Suspects, threshold: float) -> Plan:
         moved[rows] = (code >= 0) & ~selection.checked.right
         chosen[rows] = (code >= 0) | (suspects in ("keep", "relabel-keep"))
     chosen &= present
-    return Plan(chosen, moved & chosen, ~present)
+    return Outcome(chosen, moved & chosen, ~present)
 
 
 def _exported(
-    run: Run, plan: Plan, out: Path, changes: Path | None, notes: tuple[str, ...]
+    run: Run, outcome: Outcome, out: Path, changes: Path | None, notes: tuple[str, ...]
 ) -> Exported:
     return Exported(
         out=out,
-        rows=int(plan.chosen.sum()),
-        relabelled=int(plan.moved.sum()),
-        dropped=len(run.rows) - int(plan.gone.sum()) - int(plan.chosen.sum()),
+        rows=int(outcome.chosen.sum()),
+        relabelled=int(outcome.moved.sum()),
+        dropped=len(run.rows) - int(outcome.gone.sum()) - int(outcome.chosen.sum()),
         changes=changes,
         notes=(*run.notes(), *notes),
     )
 
 
-def _write_changes(path: Path, run: Run, plan: Plan, files: dict[int, str] | None = None) -> None:
+def _write_changes(
+    path: Path, run: Run, outcome: Outcome, files: dict[int, str] | None = None
+) -> None:
     """List the rows that differ from the source; with `files`, all rows and the file of each."""
     with path.open("w", newline="", encoding="utf-8") as file:
         head = _LISTED if files is None else [*_LISTED, "file"]
-        write_csv(file, head, _changes(run, plan, files))
+        write_csv(file, head, _changes(run, outcome, files))
 
 
-def _changes(run: Run, plan: Plan, files: dict[int, str] | None) -> Iterator[list[Any]]:
+def _changes(run: Run, outcome: Outcome, files: dict[int, str] | None) -> Iterator[list[Any]]:
     selection, checked = run.selection, run.selection.checked
     given, new, level = selection.label, selection.suggested_label, selection.q_value
     chance = selection.suggestion_probability
-    rows = np.flatnonzero(plan.differing()) if files is None else np.arange(len(run.rows))
+    rows = np.flatnonzero(outcome.differing()) if files is None else np.arange(len(run.rows))
     by_person = np.isin(rows, [] if checked is None else checked.rows)
     for k, a_person in zip(rows.tolist(), by_person.tolist(), strict=True):
-        if plan.gone[k]:
+        if outcome.gone[k]:
             action, to, why = "left out", "", "gone from the source, or changed there"
-        elif plan.moved[k]:
+        elif outcome.moved[k]:
             right = "" if chance is None else f"; this label is right with {chance[k]:.0%}"
             action, to = "relabelled", new[k]
             why = "checked by a person" if a_person else f"suspect{right}"
-        elif plan.chosen[k]:
+        elif outcome.chosen[k]:
             action, to, why = "kept", given[k], ""
         else:
             why = "checked: no class, or nobody can tell" if a_person else "suspect"
