@@ -115,10 +115,9 @@ def test_chances_of_labels_sum_up_to_those_of_rows() -> None:
     prior, right = model.prior(scores), model.right(scores)
     stays = prior * (1 - model.errors(scores))
     np.testing.assert_allclose((stays / right).sum(axis=1), 1, atol=1e-4)
-    best, chance = model.true_class(scores, label)
-    same = best == label
-    own = right[np.arange(500), label]
-    np.testing.assert_allclose(chance[same], own[same], atol=1e-5)
+    truth, own = model.true_class(scores, label), (np.arange(500), label)
+    np.testing.assert_allclose(truth[own], right[own], atol=1e-5)
+    np.testing.assert_allclose(truth.sum(axis=1), 1, atol=1e-5)
 
 
 def test_more_classes_than_can_be_looked_at_count_as_one() -> None:

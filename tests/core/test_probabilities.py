@@ -43,7 +43,8 @@ def calibrate(P: np.ndarray, y: np.ndarray) -> Calibrated:
     logs, chosen, models = fit_probabilities(P, y, class_only=True)
     model = models.by_class
     noise, prior, right = model.transition(logs[chosen]), model.prior(logs), model.right(logs)
-    return Calibrated(noise, prior, right, *model.true_class(logs, y))
+    truth = model.true_class(logs, y)
+    return Calibrated(noise, prior, right, truth.argmax(axis=1), truth.max(axis=1))
 
 
 def fsr(P: np.ndarray, y: np.ndarray, truth: np.ndarray, q: float) -> tuple[float, float]:

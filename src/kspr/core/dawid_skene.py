@@ -158,9 +158,7 @@ def find_consensus(
     weight = crowd.weight(evidence, np.flatnonzero(count > 1))
     independent = softmax(weight * evidence, axis=1)
     people = _noise_of(values, label).by_people
-    prior = people.prior(values).astype(np.float64)
-    together = prior * people.chance_of(values, label, prior)
-    together /= together.sum(axis=1, keepdims=True)
+    together = people.true_class(values, label)
     if together.max(axis=1).mean() > independent.max(axis=1).mean():
         # The labels of one person would be surer: independent annotators are the cautious end.
         together = independent

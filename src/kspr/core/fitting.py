@@ -94,8 +94,10 @@ def refit(
     half's own labels is used. `on_step` is called after each round.
     """
     half = _Half(Q, label, n_classes)
+    # Of a class of one row that row is always kept.
+    moves = bool(np.bincount(label, minlength=1).max() > 1)
     for _ in range(ROUNDS):
-        half.keep_likely_right()
+        moves = moves and half.keep_likely_right()
         if on_step is not None:
             on_step()
     return half.beta()
@@ -115,8 +117,11 @@ class _Half:
     def beta(self) -> np.ndarray:
         return np.asarray(self.equations.solve(self.ridge)[0])
 
-    def keep_likely_right(self) -> None:
-        """Keep of each class as many rows as are right by the present fit, the likeliest first."""
+    def keep_likely_right(self) -> bool:
+        """Keep of each class as many rows as are right by the present fit, the likeliest first.
+
+        Return whether other rows are kept than before.
+        """
         right = _chance_right(self._fitted(), self.label, self.n_classes)
         wanted = np.ceil(np.bincount(self.label, weights=right, minlength=self.n_classes))
         rank, _ = rank_within(-right, self.label, self.n_classes)
@@ -128,6 +133,7 @@ class _Half:
         else:
             self.equations = self._of(keep)
         self.kept = keep
+        return bool(joined.any() or left.any())
 
     def _of(self, rows: np.ndarray) -> Equations:
         weight = rows[None, :, None].astype(self.Q.dtype)

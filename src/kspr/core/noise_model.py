@@ -15,7 +15,7 @@ they are the ordinary mistakes of people? Unless the former is clear, the more c
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 from scipy.special import expit, logit, softmax
 from scipy.stats import kstest
 
@@ -141,13 +141,12 @@ class NoiseModel:
 
     def true_class(
         self, scores: np.ndarray, label: np.ndarray, prior: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the likeliest true class of each row, its label considered, and its chance."""
+    ) -> np.ndarray:
+        """Return the chance of each class to be the true one, the row's label considered."""
         prior = self.prior(scores) if prior is None else prior
-        joint = prior * self.chance_of(scores, label, prior)
-        best = np.argmax(joint, axis=1)
-        total = np.maximum(joint.sum(axis=1, dtype=np.float64), 1e-300)
-        return best, joint[np.arange(len(label)), best] / total
+        chance = prior * self.chance_of(scores, label, prior)
+        chance /= np.maximum(chance.sum(axis=1, keepdims=True, dtype=np.float64), 1e-300)
+        return np.asarray(chance)
 
     def chance_of(self, scores: np.ndarray, label: np.ndarray, prior: np.ndarray) -> np.ndarray:
         """Return the chance of the given labels under each true class: ``(rows, classes)``."""
@@ -435,10 +434,10 @@ class _Fit:
     def run(self, rounds: int = _ROUNDS) -> "_Fit":
         """Search for up to so many rounds."""
         free = self._habits is not None
-        bounds = np.full((len(self.x), 2), (-np.inf, np.inf))
-        bounds[self._error] = self.x[self._error, None] if self._held else (-12.0, 8.0)
-        bounds[self._slope] = (0.0, 6.0) if free else (0.0, 0.0)
-        bounds[self._alike] = (-6.0, 6.0) if free else (0.0, 0.0)
+        bounds = np.full((2, len(self.x)), [[-np.inf], [np.inf]])
+        bounds[:, self._error] = self.x[self._error] if self._held else [[-12.0], [8.0]]
+        bounds[:, self._slope] = (0.0, 6.0) if free else (0.0, 0.0)
+        bounds[:, self._alike] = (-6.0, 6.0) if free else (0.0, 0.0)
         for _ in range(rounds):
             columns = self._sample.spread_to_label(self.spread)
             answer = minimize(
@@ -447,7 +446,8 @@ class _Fit:
                 (columns,),
                 jac=True,
                 method="L-BFGS-B",
-                bounds=bounds,
+                # Rows of pairs would be taken apart one by one.
+                bounds=Bounds(*bounds),
                 options={"maxiter": _STEPS},
             )
             self.x = answer.x

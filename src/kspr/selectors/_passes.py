@@ -311,25 +311,26 @@ class Grade:
         self, X: np.ndarray, codes: np.ndarray, halves: np.ndarray, *votes: np.ndarray
     ) -> tuple[Tally, Columns]:
         _, mean = _values(self.fits, X, halves)
-        own = np.arange(len(codes)), codes
-        by_class = self.models.by_class.right(mean)
-        by_people = self.models.by_people.right(mean)
-        right = by_people if self.models.people else by_class
-        # In single precision: of these only sums are of use.
-        ends = {
-            name: (1.0 - chance[own]).astype(np.float32)
-            for name, chance in (("by_class", by_class), ("by_people", by_people))
-        }
+        own, chosen, people = (np.arange(len(codes)), codes), self.models.chosen, self.models.people
+        prior = chosen.prior(mean)
+        truth = chosen.true_class(mean, codes, prior)
+        other = (self.models.by_class if people else self.models.by_people).true_class(mean, codes)
+        by_class, by_people = (other, truth) if people else (truth, other)
+        # Chances that are added up are those of the labels alone.
+        right = chosen.right(mean, prior) if votes or not people else truth
         if votes:
             right = with_votes(right, votes[0], self.noise, self.neighbours)
         tally, grade = self.grading.count(right, codes)
-        best, chance = self.models.chosen.true_class(mean, codes)
-        return tally, ends | {
+        best = np.argmax(truth, axis=1)
+        return tally, {
+            # In single precision: of these only sums are of use.
+            "by_class": (1.0 - by_class[own]).astype(np.float32),
+            "by_people": (1.0 - by_people[own]).astype(np.float32),
             "grade": grade,
             # In double precision: the most suspicious rows would all have the doubt 1.
             "doubt": 1.0 - right[own].astype(np.float64),
             "best": small_codes(best, mean.shape[1]),
-            "chance": chance.astype(right.dtype),
+            "chance": truth[own[0], best],
         }
 
 
