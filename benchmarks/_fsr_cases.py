@@ -30,19 +30,7 @@ def cifar() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _labelled(kind: Callable[[np.ndarray, int], np.ndarray]) -> Callable[[int], Sample]:
-    def make(seed: int) -> Sample:
-        X, y = cifar()
-        return Sample(X, kind(y, seed), y)
-
-    return make
-
-
-def _instance(rate: float) -> Callable[[int], Sample]:
-    def make(seed: int) -> Sample:
-        X, y = cifar()
-        return Sample(X, instance_dependent(X, y, rate, seed), y)
-
-    return make
+    return lambda seed: Sample(cifar()[0], kind(cifar()[1], seed), cifar()[1])
 
 
 def _swamped(seed: int) -> Sample:
@@ -77,24 +65,6 @@ def _duplicated(seed: int) -> Sample:
     )
 
 
-def _human(column: str) -> Callable[[int], Sample]:
-    """Return what people answered; the seed moves only the selection's own draws."""
-
-    def make(seed: int) -> Sample:  # noqa: ARG001 - there is one set of answers
-        X, _, _, _ = cifar10()
-        return Sample(X, *human_labels(column))
-
-    return make
-
-
-def _confused(name: str) -> Callable[[int], Sample]:
-    return lambda seed: Sample(*confused_texts(name, 0.2, seed))
-
-
-def _similar(name: str) -> Callable[[int], Sample]:
-    return lambda seed: Sample(*similar_texts(name, 0.15, seed))
-
-
 def _toy(
     load: Callable[..., tuple[np.ndarray, np.ndarray]],
     noise: Callable[[np.ndarray, float, int], np.ndarray],
@@ -108,66 +78,61 @@ def _toy(
     return make
 
 
-def _cases() -> list[Case]:
-    table = [
-        Case(
-            "CIFAR-10", f"Sym. {r:.0%}", _labelled(lambda y, s, r=r: symmetric(y, r, s)), 3, "table"
-        )
-        for r in (0.2, 0.4, 0.6, 0.8)
-    ] + [
-        Case(
-            "CIFAR-10",
-            f"Asy. {r:.0%}",
-            _labelled(lambda y, s, r=r: asymmetric_cifar10(y, r, s)),
-            3,
-            "table",
-        )
-        for r in (0.2, 0.3, 0.4)
-    ]
-    untuned = [
-        Case("CIFAR-10", "no noise", _labelled(lambda y, _: y), 1, "untuned"),
-        Case("CIFAR-10", "circular 30%", _labelled(lambda y, s: circular(y, 0.3, s)), 3, "untuned"),
-        Case("CIFAR-10", "instance 20%", _instance(0.2), 3, "untuned"),
-        Case("CIFAR-10", "instance 40%", _instance(0.4), 3, "untuned"),
-        Case("CIFAR-10", "one class swamped", _swamped, 3, "untuned"),
-        Case("CIFAR-10", "shares 1:100, Sym. 20%", _long_tailed, 3, "untuned"),
-        Case("CIFAR-10", "duplicates, Sym. 20%", _duplicated, 3, "untuned"),
-    ]
-    untuned += [
-        Case("table", "ordered classes", lambda s: Sample(*ordered_classes(s)), 3, "untuned"),
-        *(
-            Case(name, "similar 15%", _similar(name), 3, "untuned")
-            for name in ("banking77", "clinc150")
-        ),
-    ]
-    people = [
-        *(Case("CIFAR-10N", name, _human(name), 3, "people") for name in ("aggre", "random1")),
-        *(
-            Case(name, "confused 20%", _confused(name), 3, "people")
-            for name in ("banking77", "clinc150")
-        ),
-    ]
-    sets = {
-        "digits": datasets.load_digits,
-        "breast cancer": datasets.load_breast_cancer,
-        "wine": datasets.load_wine,
-        "iris": datasets.load_iris,
-    }
-    small = [
+def _human(column: str) -> Callable[[int], Sample]:
+    """Return what people answered; the seed moves only the selection's own draws."""
+    return lambda _: Sample(cifar10().X, *human_labels(column))
+
+
+SYMMETRIC = {f"Sym. {r:.0%}": lambda y, s, r=r: symmetric(y, r, s) for r in (0.2, 0.4, 0.6, 0.8)}
+ASYMMETRIC = {
+    f"Asy. {r:.0%}": lambda y, s, r=r: asymmetric_cifar10(y, r, s) for r in (0.2, 0.3, 0.4)
+}
+TEXTS = ("banking77", "clinc150")
+UNTUNED = {
+    "circular 30%": _labelled(lambda y, s: circular(y, 0.3, s)),
+    "instance 20%": _labelled(lambda y, s: instance_dependent(cifar()[0], y, 0.2, s)),
+    "instance 40%": _labelled(lambda y, s: instance_dependent(cifar()[0], y, 0.4, s)),
+    "one class swamped": _swamped,
+    "shares 1:100, Sym. 20%": _long_tailed,
+    "duplicates, Sym. 20%": _duplicated,
+}
+SMALL = {
+    "digits": datasets.load_digits,
+    "breast cancer": datasets.load_breast_cancer,
+    "wine": datasets.load_wine,
+    "iris": datasets.load_iris,
+}
+CASES = [
+    *(
+        Case("CIFAR-10", noise, _labelled(kind), 3, "table")
+        for noise, kind in (SYMMETRIC | ASYMMETRIC).items()
+    ),
+    Case("CIFAR-10", "no noise", _labelled(lambda y, _: y), 1, "untuned"),
+    *(Case("CIFAR-10", noise, make, 3, "untuned") for noise, make in UNTUNED.items()),
+    Case("table", "ordered classes", lambda s: Sample(*ordered_classes(s)), 3, "untuned"),
+    *(
+        Case(n, "similar 15%", lambda s, n=n: Sample(*similar_texts(n, 0.15, s)), 3, "untuned")
+        for n in TEXTS
+    ),
+    *(Case("CIFAR-10N", name, _human(name), 3, "people") for name in ("aggre", "random1")),
+    *(
+        Case(n, "confused 20%", lambda s, n=n: Sample(*confused_texts(n, 0.2, s)), 3, "people")
+        for n in TEXTS
+    ),
+    *(
         Case(name, f"{kind} {rate:.0%}", _toy(load, noise, rate), 10, "small")
-        for name, load in sets.items()
+        for name, load in SMALL.items()
         for kind, noise in (("Sym.", symmetric), ("circular", circular))
         for rate in ((0.2, 0.4) if name == "digits" else (0.2,))
-        if not (
-            name == "breast cancer" and kind == "circular"
-        )  # with two classes both are the same
-    ]
-    return [*table, *untuned, *people, *small]
-
-
-CASES = _cases()
+        # With two classes both are the same.
+        if not (name == "breast cancer" and kind == "circular")
+    ),
+]
 if SMOKE:
-    # Those that the page compares with targets, and one of each other table.
-    groups = {case.group: case for case in CASES}
-    CASES = [case for case in CASES if case.group == "table" or case is groups[case.group]]
-    CASES += [case for case in _cases() if case.data == "CIFAR-10N"]
+    # Those that the page compares with targets, one of each other table, and those of people.
+    last = {case.group: case for case in CASES}
+    CASES = [
+        case
+        for case in CASES
+        if case.group == "table" or case.data == "CIFAR-10N" or case is last[case.group]
+    ]

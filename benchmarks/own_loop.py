@@ -16,14 +16,14 @@ from sklearn.datasets import load_digits
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
-from _common import RESULTS, SHARED, Bench, add_trial, done, either, markdown_table, read_trials
+from _common import SHARED, Bench, Store, either, markdown_table
 from _data import Sample, cifar10
 from kspr.models.build import build_network
 from kspr.noise import symmetric
 from kspr.train import CleanSampler, SelectionCallback
 
 COMMAND = "python benchmarks/own_loop.py"
-TRIALS = RESULTS / "own_loop.jsonl"
+TRIALS = Store("own_loop")
 SEEDS, EPOCHS, N_TRAIN = either((0, 1), (0,)), either(15, 3), either(6000, 60)
 RATE, Q, FIRST = 0.4, 0.1, 1
 """The network is asked after this epoch, counted from 0, and all later ones."""
@@ -98,14 +98,14 @@ def measure_all() -> None:
             data = make(seed)
             for method in METHODS:
                 trial = {"data": name, "seed": seed, "method": method}
-                if (name, seed, method) not in done(TRIALS, "data", "seed", "method"):
-                    add_trial(TRIALS, {**trial, **measure(data, method, seed)})
+                if (name, seed, method) not in TRIALS.done("data", "seed", "method"):
+                    TRIALS.add({**trial, **measure(data, method, seed)})
                     print(*trial.values(), flush=True)
 
 
 def table() -> str:
     """Return the means over the seeds."""
-    trials, rows = read_trials(TRIALS), []
+    trials, rows = TRIALS.trials(), []
     for method in METHODS:
         cells = []
         for name in SETS:

@@ -210,30 +210,31 @@ def _usual_share(trials: list[dict[str, Any]]) -> str:
 
 def _targets(trials: list[dict[str, Any]]) -> list[list[str]]:
     """Return the default cycle against its targets, over the seeds that both were run with."""
-    ours, plain = _accuracies(trials, "default cycle"), _accuracies(trials, "plain")
-    right = _accuracies(trials, "right labels")
-    lines = []
+    lines: list[list[Any]] = []
     for noise, limit in LIMITS.items():
-        for points in _points(right, ours, noise):
-            what = f"points below the right labels, {noise}"
-            lines.append(_target(what, points, f"<= {limit}", points <= limit))
+        points = _gap(trials, "right labels", "default cycle", noise)
+        words = [f"points below the right labels, {noise}", points, f"<= {limit}"]
+        lines += [] if points is None else [[*words, points <= limit]]
     for noise in LIMITS:
-        rates = [r["fsr"] for r in trials if r["method"] == "default cycle" and r["noise"] == noise]
+        rates = [r["fsr"] for r in trials if (r["method"], r["noise"]) == ("default cycle", noise)]
         if rates:
             rate, limit = float(np.mean(rates)), Q + 0.01
-            text = f"<= {limit:g}"
-            lines.append([f"FSR, {noise}", f"{rate:.3f}", text, _met(rate <= limit)])
-    before = _accuracies(trials, "own features")
-    for other, found in (("plain training", plain), ("own features", before)):
+            lines.append([f"FSR, {noise}", f"{rate:.3f}", f"<= {limit:g}", rate <= limit])
+    for words, other in (("plain training", "plain"), ("own features", "own features")):
         for noise in [name_of(*noise) for noise in NOISES]:
-            for points in _points(ours, found, noise):
-                what = f"points above {other}, {noise}"
-                lines.append(_target(what, points, ">= 0", points >= 0))
-    return lines
+            points = _gap(trials, "default cycle", other, noise)
+            if points is not None:
+                lines.append([f"points above {words}, {noise}", points, ">= 0", points >= 0])
+    shown = [[what, v if isinstance(v, str) else f"{v:.2f}", *rest] for what, v, *rest in lines]
+    return [[*words, "met" if met else "not met"] for *words, met in shown]
 
 
-def _met(is_met: bool) -> str:
-    return "met" if is_met else "not met"
+def _gap(trials: list[dict[str, Any]], upper: str, lower: str, noise: str) -> float | None:
+    """Return by how many points a method is above another, over the seeds of both, if any."""
+    found = {(r["method"], r["seed"]): r["accuracy"] for r in trials if r["noise"] == noise}
+    seeds = [seed for method, seed in found if method == upper and (lower, seed) in found]
+    gaps = [100 * (found[upper, seed] - found[lower, seed]) for seed in seeds]
+    return float(np.mean(gaps)) if gaps else None
 
 
 def _human(trials: list[dict[str, Any]], kind: str) -> list[str]:
@@ -251,32 +252,17 @@ def _human(trials: list[dict[str, Any]], kind: str) -> list[str]:
     ]
 
 
-def _target(what: str, points: float, limit: str, met: bool) -> list[str]:
-    return [what, f"{points:.2f}", limit, _met(met)]
-
-
-def _accuracies(trials: list[dict[str, Any]], method: str) -> dict[tuple[str, int], float]:
-    return {(r["noise"], r["seed"]): r["accuracy"] for r in trials if r["method"] == method}
-
-
-def _points(
-    upper: dict[tuple[str, int], float], lower: dict[tuple[str, int], float], noise: str
-) -> list[float]:
-    """Return the mean difference in points over the seeds of both, in a list; empty without one."""
-    gaps = [upper[key] - lower[key] for key in upper if key in lower and key[0] == noise]
-    return [100 * float(np.mean(gaps))] if gaps else []
-
-
 def _entry(trials: list[dict[str, Any]], method: str, noise: str) -> str:
     own = [r for r in trials if r["method"] == method and r["noise"] == noise]
     if not own:
         return "-"
-    text = f"{np.mean([r['accuracy'] for r in own]):.3f}"
-    if own[0]["fsr"] is not None:
-        text += (
-            f" ({np.mean([r['fsr'] for r in own]):.3f} / {np.mean([r['recall'] for r in own]):.2f})"
-        )
-    return text
+    accuracy, *rates = (
+        np.mean([r[name] for r in own]) if own[0][name] is not None else None
+        for name in ("accuracy", "fsr", "recall")
+    )
+    return f"{accuracy:.3f}" + (
+        f" ({rates[0]:.3f} / {rates[1]:.2f})" if rates[0] is not None else ""
+    )
 
 
 BENCH = Bench(

@@ -40,7 +40,6 @@ from kspr.selectors.validation import (
 from kspr.sources.joining import join_label_file
 from kspr.sources.options import ReadOptions
 from kspr.sources.readers.file_checks import listed
-from kspr.sources.records import Records
 
 __all__ = ["KnownTruth", "compare", "compare_source", "load_test"]
 
@@ -168,22 +167,28 @@ def compare_source(
     settings: EmbedSettings,
     methods: Sequence[str] | None,
     test: Path | None = None,
-    q: float = DEFAULT_Q,
-    seed: int = 0,
-    dimensions: int = 128,
     out: Path | None = None,
+    **given: Any,
 ) -> Comparison:
     """Compare methods on the rows of `source`.
 
     ``options.truth`` names a file of true labels, or a column of the source. `test` is read like
     the source; its true labels are used if it has them, else its labels. Trials go to
-    ``trials.json`` in `out`, from which an interrupted comparison continues.
+    ``trials.json`` in `out`, from which an interrupted comparison continues; all else is `given` to
+    `compare`.
     """
     file = options.truth if options.truth is not None and Path(options.truth).is_file() else None
     read = replace(options, truth=None) if file else options
     loaded = load(source, read, settings, labelled=True)
-    # Items that cannot be read are left out of the features, but not of the file.
-    truth = _truth_in(Path(file), loaded.records, options)[loaded.row] if file else loaded.truth
+    records, truth = loaded.records, loaded.truth
+    if file:
+        about = (records.row_id, records.named, records.source, options.id)
+        joined = join_label_file(Path(file), "truth", *about)
+        if joined.missing.size:
+            few = listed(records.row_id[joined.missing].tolist(), 5)
+            raise InputError(f"{file} has no true label for the rows {few} of {records.source}.")
+        # Items that cannot be read are left out of the features, but not of the file.
+        truth = joined.label[loaded.row]
     if truth is None:
         raise InputError(
             f"{source} has no true labels. Pass a file or a column of them with --truth."
@@ -196,22 +201,11 @@ def compare_source(
         truth,
         methods,
         probabilities=loaded.probabilities,
-        classes=loaded.records.probability_columns or None,
-        q=q,
+        classes=records.probability_columns or None,
         test=None if test is None else load_test(test, options, settings),
-        seed=seed,
-        dimensions=dimensions,
         trials=None if out is None else out / "trials.json",
+        **given,
     )
-
-
-def _truth_in(path: Path, records: Records, options: ReadOptions) -> np.ndarray:
-    about = (records.row_id, records.named, records.source)
-    joined = join_label_file(path, "truth", *about, options.id)
-    if joined.missing.size:
-        few = listed(records.row_id[joined.missing].tolist(), 5)
-        raise InputError(f"{path} has no true label for the rows {few} of {records.source}.")
-    return joined.label
 
 
 def load_test(

@@ -1,7 +1,7 @@
 """A result as text and as Markdown: our values beside the paper's, its claims, and the origin."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from kspr._text import text_table
@@ -143,7 +143,8 @@ def _facts(result: Reproduction) -> list[str]:
     if not result.trials:
         facts.append("Nothing of it has been run; in parentheses are the paper's values.")
     facts += [f"{name} was not run: {reason}" for name, reason in result.lacking.items()]
-    for reason, names in _by_reason(result.failed).items():
+    for reason in dict.fromkeys(result.failed.values()):
+        names = [name for name, why in result.failed.items() if why == reason]
         more = f" and {_trials(len(names) - 1)} more" if len(names) > 1 else ""
         facts.append(f"{names[0]}{more} could not be run: {reason}")
     if result.planned is not None and len(result.trials) < result.planned:
@@ -165,20 +166,10 @@ def _facts(result: Reproduction) -> list[str]:
 
 def _told_rate(result: Reproduction) -> str:
     """Return which noise rate methods are told that must be told one."""
-    assumed = next(
-        (t.values["assumed_rate"] for t in result.trials if "assumed_rate" in t.values), 0
-    )
-    if assumed:
-        return f"a noise rate of {assumed:.0%}, an assumption, as nobody knows the true one"
+    for trial in result.trials:
+        if assumed := trial.values.get("assumed_rate"):
+            return f"a noise rate of {assumed:.0%}, an assumption, as nobody knows the true one"
     return "the true noise rate" if result.trials else "the noise rate"
-
-
-def _by_reason(failed: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the names of failed trials by the reason."""
-    names: dict[str, list[str]] = {}
-    for name, reason in failed.items():
-        names.setdefault(reason, []).append(name)
-    return names
 
 
 def _origin(result: Reproduction) -> Iterator[str]:

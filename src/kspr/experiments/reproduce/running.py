@@ -27,7 +27,7 @@ from kspr._progress import Progress, ProgressMode, say
 from kspr.errors import InputError, KsprError
 from kspr.experiments.reproduce.data import describe, prepare
 from kspr.experiments.reproduce.planning import Part, absent_data, forecast, packages_of, plan
-from kspr.experiments.reproduce.recipes import Recipe, Scale
+from kspr.experiments.reproduce.recipes import Recipe
 from kspr.experiments.reproduce.reproduction import Reproduction, Trial
 from kspr.experiments.reproduce.trials import FUNCTIONS, TIMED, TrialSpec, name_of
 
@@ -69,7 +69,6 @@ def reproduce(
     # Now: not after an hour, and not from several workers at once.
     for module, extra in packages_of(recipe, chosen).items():
         require(module, f"{recipe.name} at scale {scale}", f"'knockoffs-spr[{extra}]'")
-    _check_devices(recipe, chosen, devices)
     lacking = absent_data(chosen, folder)
     if len(lacking) == len(chosen.data):
         raise InputError(
@@ -77,7 +76,7 @@ def reproduce(
             "`--scale smoke` runs anywhere."
         )
     specs = [spec for spec in plan(recipe, scale, seeds, folder) if spec.data not in lacking]
-    _check_weights(specs)
+    _check(recipe.name, specs, devices)
     result_file, store = out / f"{recipe.name}-{scale}.json", out / "trials"
     _unpack(result_file, store)
     about = machine("numpy", "scipy", "scikit-learn", "knockoffs-spr") | {"commit": source_commit()}
@@ -114,19 +113,15 @@ def reproduce(
     return result
 
 
-def _check_devices(recipe: Recipe, scale: Scale, devices: Sequence[str]) -> None:
-    if not devices:
-        return
-    if scale.kind != "train":
-        raise InputError(f"device goes with recipes that train networks; {recipe.name} does not.")
-    from kspr.models.device import pick_device
+def _check(recipe: str, specs: Sequence[TrialSpec], devices: Sequence[str]) -> None:
+    """Raise for a device or a file of weights that is not here: now, not after decoding."""
+    if devices and specs[0].kind != "train":
+        raise InputError(f"device goes with recipes that train networks; {recipe} does not.")
+    for device in devices:
+        # Imported on demand: only training needs torch.
+        from kspr.models.device import pick_device
 
-    for name in devices:
-        pick_device(name)
-
-
-def _check_weights(specs: Sequence[TrialSpec]) -> None:
-    """Raise if networks are to begin from a file that is not here: now, not after decoding."""
+        pick_device(device)
     for name in {spec.settings.get("weights", "pretrained") for spec in specs}:
         if name != "pretrained" and not Path(name).is_file():
             raise InputError(

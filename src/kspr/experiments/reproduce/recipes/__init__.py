@@ -137,11 +137,7 @@ def load_recipe(name: str) -> Recipe:
     """Return the recipe called `name`."""
     if name not in recipe_names():
         raise InputError(f"There is no recipe {name!r}; there are {', '.join(recipe_names())}.")
-    text = (files(__name__) / f"{name}.toml").read_text(encoding="utf-8")
-    return _recipe(name, tomllib.loads(text))
-
-
-def _recipe(name: str, entries: dict[str, Any]) -> Recipe:
+    entries = tomllib.loads((files(__name__) / f"{name}.toml").read_text(encoding="utf-8"))
     reported = {
         section: {row: tuple(printed) for row, printed in rows.items()}
         for section, rows in entries.pop("reported", {}).items()
@@ -154,9 +150,8 @@ def _recipe(name: str, entries: dict[str, Any]) -> Recipe:
         for chosen, known in ((scale.variants, variants), (scale.noises, entries["noises"])):
             for unknown in set(chosen) - set(known):
                 raise InputError(f"{name} has no {unknown!r}; it has {', '.join(known)}.")
-    given = {"name": name, "claims": claims, "variants": variants, "scales": scales}
-    given["reported"] = reported
-    return _filled(Recipe, {**given, **entries})
+    made = {"claims": claims, "variants": variants, "scales": scales, "reported": reported}
+    return _filled(Recipe, {"name": name, **made, **entries})
 
 
 def _filled(kind: type[T], entries: dict[str, Any]) -> T:
