@@ -72,10 +72,14 @@ def measure(data: Sample, method: str, seed: int) -> dict[str, float]:
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)
     for epoch in range(EPOCHS):
         wrong = float((data.y != data.y_true)[callback.clean_mask].mean())
-        for rows in DataLoader(range(len(y)), 64, sampler=CleanSampler(callback, seed=epoch)):
+        network.train()
+        sampler = CleanSampler(callback, seed=epoch)
+        # The network normalises batches: one row alone has no variance.
+        for rows in DataLoader(range(len(y)), 64, sampler=sampler, drop_last=True):
             optimizer.zero_grad()
             functional.cross_entropy(network(X[rows]).logits, y[rows]).backward()
             optimizer.step()
+        network.eval()
         if epoch >= FIRST and method in METHODS[2:]:
             with torch.no_grad():
                 callback.collect(np.arange(len(y)), network(X).features)

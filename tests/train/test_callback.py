@@ -99,10 +99,13 @@ def test_the_selection_is_the_networks_until_it_begins_to_learn_wrong_labels():
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)
     said = []
     for epoch in range(5):
-        for rows in DataLoader(range(2000), 64, sampler=CleanSampler(callback, seed=epoch)):
+        network.train()
+        sampler = CleanSampler(callback, seed=epoch)
+        for rows in DataLoader(range(2000), 64, sampler=sampler, drop_last=True):
             optimizer.zero_grad()
             functional.cross_entropy(network(X[rows]).logits, label[rows]).backward()
             optimizer.step()
+        network.eval()
         with torch.no_grad():
             callback.collect(np.arange(2000), network(X).features)
         with warnings.catch_warnings(record=True) as caught:
