@@ -16,19 +16,22 @@ SCRIPT = """
 import os, sys
 from pathlib import Path
 import numpy as np, torch
-from kspr.train import TrainSettings, fit
+from kspr.cli import main
+from kspr.train import source
 
 torch.set_num_threads(1)
-data = np.load(sys.argv[1])
-settings = TrainSettings.from_preset(
-    "cpu", epochs=3, warmup_epochs=1, select_every=1, batch_size=32, selection={"q": 0.2},
-    select_on=sys.argv[3],
-)
-trained = fit(data["X"], data["y"], settings=settings, truth=data["truth"], out=sys.argv[2])
-weights = np.concatenate([v.numpy().ravel() for v in trained.network.state_dict().values()])
-threads = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
-np.savez(f"{sys.argv[2]}/rank{os.environ['RANK']}.npz", weights=weights, threads=threads,
-         clean=trained.clean_mask, kept=[line["kept"] for line in trained.history])
+plain = source.train_source
+
+def noted(*given, **how):
+    trained = plain(*given, **how)
+    weights = np.concatenate([v.numpy().ravel() for v in trained.network.state_dict().values()])
+    threads = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+    np.savez(f"rank{os.environ['RANK']}.npz", weights=weights, threads=threads,
+             clean=trained.clean_mask, kept=[line["kept"] for line in trained.history])
+    return trained
+
+source.train_source = noted
+main(sys.argv[1:])
 """
 
 
@@ -50,12 +53,25 @@ def torchrun(*arguments, cwd):
 @pytest.fixture(
     scope="module", params=[pytest.param("network", marks=pytest.mark.slow), "referees"]
 )
-def ranks(request, small, tmp_path_factory):
+def command(request, small, tmp_path_factory):
+    """The folder of a run of `kspr train` in two processes, and what it printed."""
     folder = tmp_path_factory.mktemp("two")
-    np.savez(folder / "data.npz", X=small.X, y=small.y, truth=small.y_true)
+    np.savez(folder / "data.npz", X=small.X, y=small.y)
     (folder / "script.py").write_text(SCRIPT)
-    torchrun(folder / "script.py", folder / "data.npz", folder / "run", request.param, cwd=folder)
-    return [dict(np.load(folder / "run" / f"rank{rank}.npz")) for rank in (0, 1)]
+    (folder / "short.toml").write_text(f'select_on = "{request.param}"\n{SHORT}')
+    typed = ["train", "data.npz", "--settings", "short.toml", "--out", "run", "--json"]
+    return folder, torchrun("script.py", *typed, cwd=folder)
+
+
+@pytest.fixture(scope="module")
+def ranks(command):
+    return [dict(np.load(command[0] / f"rank{rank}.npz")) for rank in (0, 1)]
+
+
+def test_the_command_gives_one_answer(command):
+    folder, said = command
+    assert json.loads(said)["last_epoch"]["epoch"] == 3  # from rank 0
+    assert len((folder / "run" / "metrics.jsonl").read_text().splitlines()) == 3
 
 
 def test_every_rank_has_the_same_clean_set(ranks, small):
@@ -74,15 +90,6 @@ def test_no_thread_of_the_group_is_left(ranks):
     """One that asks for Python while that is closing down would abort the process."""
     assert all(len(rank["threads"]) >= 1 for rank in ranks)
     assert not [name for rank in ranks for name in rank["threads"] if "gloo" in name]
-
-
-def test_the_command_trains_in_two_processes(small, tmp_path):
-    np.savez(tmp_path / "digits.npz", X=small.X, y=small.y)
-    (tmp_path / "short.toml").write_text(SHORT)
-    command = ["train", "digits.npz", "--settings", "short.toml", "--out", "run", "--json"]
-    said = torchrun("-m", "kspr", *command, cwd=tmp_path)
-    assert json.loads(said)["last_epoch"]["epoch"] == 3  # one answer, from rank 0
-    assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 3
 
 
 UNEQUAL = """

@@ -284,23 +284,31 @@ class Cycle:
         seconds: float,
     ) -> Epoch:
         state, new = self.state, self._new
-        other = _measures(performances, "reference")
+        measured: dict[str, Any] = {}
+        for learner, prefix in (("cycle", ""), ("reference", "reference_")):
+            if f"{learner} weights" in performances:
+                best = better(performances, learner)
+                measured |= {
+                    f"{prefix}accuracy": performances[f"{learner} weights"].test_accuracy,
+                    f"{prefix}accuracy_average": performances[f"{learner} average"].test_accuracy,
+                    f"{prefix}held_out": best.held_out if len(best.right) else None,
+                }
+        if new is not None:
+            notes = (*notes, *new.notes)
+            measured |= {"q_reached": new.q_reached, "q_spread": new.q_spread}
+            measured["select_seconds"] = new.seconds
         return Epoch(
             epoch=state.epoch,
             loss=loss,
             reference_loss=reference_loss,
             rate=self.learner.rate,
-            **_measures(performances, "cycle"),
-            **{f"reference_{name}": value for name, value in other.items()},
             kept=_share(state.selected),
             # On soft labels every sample is trained on.
             used=_share(state.keep if state.targets is None else None),
-            q_reached=None if new is None else new.q_reached,
-            q_spread=None if new is None else new.q_spread,
             quality=quality_of(state.selected, self.setup.task.truly_clean),
-            notes=notes if new is None else (*notes, *new.notes),
+            notes=notes,
             seconds=seconds,
-            select_seconds=0.0 if new is None else new.seconds,
+            **measured,
         )
 
 
@@ -322,17 +330,6 @@ def make_cycle(setup: Setup, network: Network, checkpoints: Checkpoints) -> Cycl
         reference = Learner(copy.deepcopy(network), settings, total, world)
     learner = Learner(network, settings, total, world)
     return Cycle(setup, learner, Guard(setup, reference), policy)
-
-
-def _measures(performances: dict[str, Performance], learner: str) -> dict[str, float | None]:
-    if f"{learner} weights" not in performances:
-        return dict.fromkeys(("accuracy", "accuracy_average", "held_out"))
-    best = better(performances, learner)
-    return {
-        "accuracy": performances[f"{learner} weights"].test_accuracy,
-        "accuracy_average": performances[f"{learner} average"].test_accuracy,
-        "held_out": best.held_out if len(best.right) else None,
-    }
 
 
 def _share(mask: Tensor | None) -> float:

@@ -7,7 +7,7 @@ seconds for a thousand images on two cores. Where images are few, a linear fit t
 than a network that has learned the labels.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -40,8 +40,7 @@ _REGIONS = 2
 _BATCH = 128
 
 
-@dataclass(frozen=True)
-class Patches:
+class Patches(NamedTuple):
     """Typical patches, as filters for images."""
 
     filters: Tensor

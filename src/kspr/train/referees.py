@@ -138,7 +138,11 @@ class Parts:
                 train_epoch(learner, self.setup, pools, place, n_rows=n, title=title)
             states = [learner.state() for learner in learners]
             checkpoints.write(epoch + 1, {"epoch": epoch + 1, "learners": states})
-        probabilities = self._predicted(learners)
+        probabilities = torch.zeros((len(task.label), task.n_classes))
+        pipeline, world = self.setup.pipeline, self.setup.world
+        for learner, rows in zip(learners, self._asked, strict=True):
+            outputs = network_outputs(learner.average, task.inputs, pipeline, world, rows)
+            probabilities[rows] = outputs.logits.softmax(dim=1).cpu()
         checkpoints.write(self._epochs + 1, {"probabilities": probabilities})
         return probabilities
 
@@ -151,15 +155,6 @@ class Parts:
         settings, world = self.setup.settings, self.setup.world
         totals = [self._epochs * steps_per_epoch(len(r), settings.batch_size) for r in self.rows]
         return [Learner(copy.deepcopy(self._network), settings, n, world) for n in totals]
-
-    def _predicted(self, learners: list[Learner]) -> Tensor:
-        """Return the probabilities of each part, by the network that has not seen it."""
-        task, pipeline, world = self.setup.task, self.setup.pipeline, self.setup.world
-        probabilities = torch.zeros((len(task.label), task.n_classes))
-        for learner, rows in zip(learners, self._asked, strict=True):
-            outputs = network_outputs(learner.average, task.inputs, pipeline, world, rows)
-            probabilities[rows] = outputs.logits.softmax(dim=1).cpu()
-        return probabilities
 
 
 _SHARPNESS = 10.0
@@ -229,23 +224,16 @@ def _before_teachers(
     label, said = setup.task.label.numpy(), probabilities.numpy().astype(np.float64)
     # Other parts than those of the referees, however many these are.
     part = parts_of(first, setup.settings.seed)
-    if not features.is_weak:
-        return _with_linear(soft_labels(said, label), features.array, label, part)
-    linear = linear_soft_labels(features.array, label, part, setup.task.n_classes)
-    return likely_noise([said, linear.prior], linear.transition, label)
-
-
-def _with_linear(
-    before: SoftLabels, features: np.ndarray, label: np.ndarray, part: np.ndarray
-) -> SoftLabels:
-    """Return soft labels from `before`, by referees, and a linear model through its noise."""
-    # The other classes are the true one of no row, and have no chance already.
+    if features.is_weak:
+        linear = linear_soft_labels(features.array, label, part, setup.task.n_classes)
+        return likely_noise([said, linear.prior], linear.transition, label)
+    before = soft_labels(said, label)
+    # A class that no row is labelled with is the true one of none, and has no chance already.
     present = np.unique(label)
     codes = codes_in(present, label, "label")
-    transition = before.transition[np.ix_(present, present)]
-    linear = linear_probabilities(features, codes, transition, part)
-    prior = np.zeros_like(before.prior)
-    prior[:, present] = combined([before.prior[:, present], linear], transition, codes)
+    transition, prior = before.transition[np.ix_(present, present)], np.zeros_like(before.prior)
+    fitted = linear_probabilities(features.array, codes, transition, part)
+    prior[:, present] = combined([before.prior[:, present], fitted], transition, codes)
     return SoftLabels(with_given_labels(prior, before.transition, label), prior, before.transition)
 
 
