@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, TextIO, cast
 
@@ -17,24 +18,6 @@ import kspr
 from kspr._files import read_toml
 from kspr._text import shorten
 from kspr.cli import _common as common
-from kspr.cli.compare import compare
-from kspr.cli.datasets import datasets
-from kspr.cli.demo import demo
-from kspr.cli.embed import embed
-from kspr.cli.evaluate import evaluate
-from kspr.cli.export import export
-from kspr.cli.gate import gate
-from kspr.cli.methods import methods
-from kspr.cli.noise import noise
-from kspr.cli.plan import plan
-from kspr.cli.predict import predict
-from kspr.cli.report import report
-from kspr.cli.reproduce import reproduce
-from kspr.cli.review import review
-from kspr.cli.select import select
-from kspr.cli.selfcheck import selfcheck
-from kspr.cli.train import train
-from kspr.cli.verify import verify
 from kspr.errors import LONGEST, KsprError
 
 __all__ = ["app", "main"]
@@ -52,28 +35,15 @@ app = cyclopts.App(
 )
 # `main` turns an interrupt into one sentence itself.
 app.suppress_keyboard_interrupt = app.meta.suppress_keyboard_interrupt = False
-COMMANDS: tuple[Callable[..., None], ...] = (
-    demo,
-    select,
-    report,
-    selfcheck,
-    review,
-    verify,
-    plan,
-    gate,
-    export,
-    train,
-    methods,
-    predict,
-    embed,
-    datasets,
-    noise,
-    evaluate,
-    compare,
-    reproduce,
-)
-"""In the order of the work, which is also that of the list in `kspr --help`."""
-_NAMED = {command.__name__: command for command in COMMANDS}
+_ORDER = """
+demo select report selfcheck review verify plan gate export train methods predict embed datasets
+noise evaluate compare reproduce
+"""
+"""The commands in the order of the work; each is the function of that name in its module."""
+_NAMED: dict[str, Callable[..., None]] = {
+    name: getattr(import_module(f"kspr.cli.{name}"), name) for name in _ORDER.split()
+}
+COMMANDS = tuple(_NAMED.values())
 for place, command in enumerate(COMMANDS):
     app.command(command, sort_key=place)
 app.register_install_completion_command(
