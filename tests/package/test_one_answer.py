@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from kspr import KnockoffsSPR
 from kspr.experiments.compare.comparing import compare
 from kspr.experiments.compare.peers import Judged
-from kspr.report._page import check
 from kspr.runs.evaluate import evaluate
 from kspr.runs.rows import RunRows
 from kspr.runs.run import Origin, save_run
@@ -76,7 +75,6 @@ def test_everyone_counts_the_same_wrong_labels(kind: str, true_kind: str, seed: 
     y, truth = KINDS[kind](codes), KINDS[true_kind](true)
     selection = KnockoffsSPR(0.9, cut="pooled", progress=False).fit(X, y).selection_.at(0.999)
     assert evaluate(selection, truth).n_wrong == flips
-    assert check(selection, truth).n_wrong == flips
     compared = compare(X, y, truth, {"all": Everything()}, progress=False)
     assert round(compared.wrong * N) == flips
     assert wrong_by_training(y, truth) == flips

@@ -30,9 +30,12 @@ def test_the_truth_is_measured_beside_the_promise(chosen, digits40, write):
     assert cards == (~digits40.right[rows[:28]]).tolist()
 
 
-def test_truth_in_another_type_is_compared_by_its_text(raised, digits40):
-    as_text = _page.check(raised, digits40.y_true.astype(str))
-    assert as_text == _page.check(raised, digits40.y_true)
+def test_truth_in_another_type_is_compared_by_its_text(raised, digits40, write):
+    as_text = write(raised, truth=digits40.y_true.astype(str)).tiles()
+    assert as_text == write(raised, truth=digits40.y_true).tiles()
+    found = (~digits40.right & ~raised.clean_mask).sum()
+    wrong = (~digits40.right).sum()
+    assert as_text["wrong labels found"][0] == f"{found:,} of {wrong:,}"
 
 
 def test_shares_have_no_error_rate(shares):

@@ -10,8 +10,6 @@ from markupsafe import Markup
 
 from kspr._figures import drawn
 from kspr._text import percent, visible
-from kspr.core.labels import same_label, truly_clean
-from kspr.core.metrics import SelectionQuality, selection_quality
 from kspr.report._cards import borderline_rows, cards_of, copy_sets, matrix, suspect_list
 from kspr.report._words import environment, level, scale_of, share, shared_parts
 from kspr.report.contents import Contents
@@ -27,6 +25,7 @@ from kspr.report.plots import (
     tile_classes,
 )
 from kspr.runs.draws import DEFAULT_CHECKS
+from kspr.runs.evaluate import evaluate
 from kspr.selectors import Selection
 from kspr.selectors.flips import KINDS
 from kspr.selectors.notices import has_checks, probably_wrong
@@ -59,7 +58,7 @@ def render(selection: Selection, shown: "Shown") -> str:
         summary=summary,
         tiles=tiles(selection, summary),
         next_steps=next_steps(selection, shown.run, contents.kind, n_drawn),
-        check=None if shown.truth is None else check(selection, shown.truth),
+        check=None if shown.truth is None else evaluate(selection, shown.truth),
         selfcheck=shown.selfcheck,
         flips=KINDS,
         verification=shown.verification,
@@ -131,32 +130,6 @@ def tiles(selection: Selection, summary: Summary) -> list[Tile]:
         ("kept", f"{summary.n_kept:,}", kept),
         rate,
     ]
-
-
-@dataclass(frozen=True)
-class Check:
-    """The selection compared with true labels."""
-
-    quality: SelectionQuality
-    n_wrong: int
-    n_wrong_kept: int
-    n_wrong_suspects: int
-    n_suggestions_right: int
-    """Suspects with a wrong label whose suggested label is the true one."""
-
-
-def check(selection: Selection, truth: np.ndarray) -> Check:
-    """Compare the selection with the true labels."""
-    right = truly_clean(selection.label, truth)
-    kept = selection.clean_mask
-    caught = ~right & ~kept
-    return Check(
-        quality=selection_quality(kept, right),
-        n_wrong=int((~right).sum()),
-        n_wrong_kept=int((~right & kept).sum()),
-        n_wrong_suspects=int(caught.sum()),
-        n_suggestions_right=int((caught & same_label(selection.suggested_label, truth)).sum()),
-    )
 
 
 @dataclass(frozen=True)
