@@ -1,5 +1,6 @@
 """The page of a selection: facts, figures and cards, put into the template; and what to do next."""
 
+import math
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -197,10 +198,11 @@ def _leave_out(selection: Selection, run: Path | None, kind: str | None) -> Step
     if selection.q_value is None or has_checks(selection) or not both.any():
         return None
     smallest = float(selection.q_value[both].min())
-    # To two digits, and below: at the level itself the first of them is kept.
-    q = float(f"{0.99 * smallest:.1e}")
+    # To three digits, and below: at the level itself the first of them is kept.
+    scale = 10.0 ** (2 - math.floor(math.log10(max(smallest, 1e-9))))
+    q = (math.ceil(smallest * scale) - 1) / scale
     n_kept = int((selection.q_value <= q).sum())
-    if not n_kept or q >= smallest:
+    if not n_kept:
         return None
     gain = f"q = {level(q)} keeps none of the {both.sum():,}, and {n_kept:,} labels in all."
     again = f"selection.at({q:g})"
