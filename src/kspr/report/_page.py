@@ -29,7 +29,7 @@ from kspr.runs.draws import DEFAULT_CHECKS
 from kspr.runs.evaluate import evaluate
 from kspr.selectors import Selection
 from kspr.selectors.flips import KINDS
-from kspr.selectors.notices import has_checks, probably_wrong
+from kspr.selectors.notices import doubted_rows, has_checks
 from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.summary import STATUS_MEANING, Summary
 
@@ -194,17 +194,20 @@ def _check(selection: Selection, run: Path | None, n_drawn: int) -> Step | None:
 
 def _leave_out(selection: Selection, run: Path | None, kind: str | None) -> Step | None:
     """Return the step to an error rate that keeps no label that is probably wrong."""
-    both = probably_wrong(selection) & selection.clean_mask
-    if selection.q_value is None or has_checks(selection) or not both.any():
+    listed = doubted_rows(selection)
+    both = listed[selection.clean_mask[listed]]
+    if selection.q_value is None or has_checks(selection) or not len(both):
         return None
     smallest = float(selection.q_value[both].min())
+    if not 0 < smallest < 1:
+        return None
     # To three digits, and below: at the level itself the first of them is kept.
-    scale = 10.0 ** (2 - math.floor(math.log10(max(smallest, 1e-9))))
+    scale = 10.0 ** (2 - math.floor(math.log10(smallest)))
     q = (math.ceil(smallest * scale) - 1) / scale
     n_kept = int((selection.q_value <= q).sum())
     if not n_kept:
         return None
-    gain = f"q = {level(q)} keeps none of the {both.sum():,}, and {n_kept:,} labels in all."
+    gain = f"q = {level(q)} keeps none of the {len(both):,}, and {n_kept:,} labels in all."
     again = f"selection.at({q:g})"
     if run is not None:
         again = f"kspr export {_quoted(run)} --q {q:g} {_place('clean', kind)}"
