@@ -382,11 +382,7 @@ class KnockoffsSPR(BaseSelector):
         labels, copies = fitted.labels, fitted.census.copies
         codes, classes = labels.codes, labels.classes
         pooled = self.cut == "pooled"
-        if self.control in MODELLED:
-            columns = self._graded(fitted, judged, pooled=pooled)
-        else:
-            columns = _compared(fitted, judged, pooled=pooled)
-        columns = judged.columns | columns
+        columns = judged.columns | self._graded(fitted, judged, pooled=pooled)
         noise = describe_noise(judged.noise, judged.ends, classes)
         if copies is not None:
             columns["level"], repeats = self._with_copies(columns, copies, codes)
@@ -419,26 +415,27 @@ class KnockoffsSPR(BaseSelector):
         return cut_apart(selection, self.q).at(self.q)
 
     def _graded(self, fitted: "_Fitted", judged: Judged, *, pooled: bool) -> Columns:
-        """Return levels and doubts by the estimated noise."""
+        """Return levels and doubts: by the estimated noise, or by comparing labels with others."""
         codes = fitted.labels.codes
         n_classes = len(fitted.labels.classes)
-        grading = Grading(
-            n_classes, len(codes), None if judged.models.people else judged.noise, pooled=pooled
-        )
         votes = []
+        grading: Grading | Losses
+        task: Grade | Compare
+        if self.control in MODELLED:
+            matrix = None if judged.models.people else judged.noise
+            grading = Grading(n_classes, len(codes), matrix, pooled=pooled)
+            task = Grade(judged.fits, judged.models, judged.noise, grading, self.neighbours or 0)
+        else:
+            grading = Losses(n_classes, pooled=pooled)
+            task = Compare(judged.fits, grading)
         if self.neighbours is not None:
             rng = np.random.default_rng([fitted.seed, _STREAM])
-            task = partial(components_of, pca=fitted.pca, width=WIDTH)
-            _, shown = fitted.features.map(task, what="Reducing rows")
+            reduced = partial(components_of, pca=fitted.pca, width=WIDTH)
+            _, shown = fitted.features.map(reduced, what="Reducing rows")
             half = fitted.halves[:, 0]
             votes = [count_votes(shown["rows"], codes, half, n_classes, self.neighbours, rng)]
         tally, columns = judged.features.map(
-            Grade(judged.fits, judged.models, judged.noise, grading, self.neighbours or 0),
-            codes,
-            fitted.halves,
-            *votes,
-            extra=n_classes,
-            what="Grading rows",
+            task, codes, fitted.halves, *votes, extra=n_classes, what="Grading rows"
         )
         columns["level"] = grading.levels(tally).of(columns.pop("grade"), codes)
         return columns
@@ -495,21 +492,6 @@ class _Fitted:
         nobody = np.zeros(len(codes), dtype=bool)
         task = Judge(self.fits, sizes, None, hold=False)
         return self.features.map(task, codes, self.halves, nobody, what="Judging rows")[1]
-
-
-def _compared(fitted: _Fitted, judged: Judged, *, pooled: bool) -> Columns:
-    """Return levels and doubts by comparing every label with all others at once."""
-    codes, n_classes = fitted.labels.codes, len(fitted.labels.classes)
-    losses = Losses(n_classes, pooled=pooled)
-    tally, columns = judged.features.map(
-        Compare(judged.fits, losses),
-        codes,
-        fitted.halves,
-        extra=n_classes,
-        what="Comparing rows",
-    )
-    columns["level"] = losses.levels(tally).of(columns.pop("grade"), codes)
-    return columns
 
 
 @dataclass(frozen=True)

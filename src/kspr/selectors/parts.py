@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from multiprocessing.pool import AsyncResult, ThreadPool
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import joblib
 import numpy as np
@@ -20,13 +20,15 @@ from threadpoolctl import ThreadpoolController
 from kspr._files import drop_pages, mapped_file
 from kspr._progress import Progress, ProgressMode
 
+if TYPE_CHECKING:
+    from kspr.selectors.cluster import DaskFeatures
+
 __all__ = [
     "Columns",
     "Each",
     "Features",
     "HostFeatures",
     "Result",
-    "State",
     "Task",
     "block_rows",
     "fold",
@@ -49,19 +51,11 @@ _FOLDED = 64
 """States that are joined at a time."""
 
 
-class State(Protocol):
-    """Sums over rows: states of neighbouring blocks are joined to that of all their rows."""
-
-    @classmethod
-    def joined(cls, states: Sequence[Any]) -> Any:
-        """Return the state of the rows of all `states`, which are in the order of the rows."""
-        ...
-
-
 Columns = dict[str, np.ndarray]
 """Values of neighbouring rows, by name."""
 Result = tuple[Any, Columns]
-"""A `State`, or None, and columns."""
+"""A state, or None, and columns. A state is sums over rows; its class method `joined` returns that
+of all rows, given those of neighbouring blocks in the order of the rows."""
 Task = Callable[..., Result]
 """What is done with a block: called with its features, and its rows of some columns.
 
@@ -69,47 +63,16 @@ Cluster workers get it by a pickle: it is a function of a module, or an object o
 """
 
 
-class Features(Protocol):
-    """Rows of features that can be worked at block by block, and gathered."""
-
-    sparse: bool
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        ...
-
-    def map(
-        self, task: Task, *columns: np.ndarray | range, extra: int = 0, what: str = ""
-    ) -> Result:
-        """Run `task` on every block; return the state and the columns of all rows.
-
-        `columns` have one entry per row, and `task` gets those of its block. `extra` is how many
-        numbers a row takes besides its features. `what` is shown as the name of the pass.
-        """
-        ...
-
-    def take(self, rows: np.ndarray) -> np.ndarray:
-        """Return the rows with these numbers, dense, in their order."""
-        ...
-
-    def gathered(self, rows: np.ndarray) -> tuple["HostFeatures", np.ndarray]:
-        """Return features of this process, and the numbers that the `rows` have in them."""
-        ...
-
-    def column(self, values: Any) -> Any:
-        """Return a column of all rows, such as the labels, as this process can read it."""
-        ...
-
-    def beside(self, values: np.ndarray) -> "Features":
-        """Return other numbers of the same rows, in this process, as features."""
-        ...
+Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""Apply a function to every item, maybe to several at once; results come in their order."""
+Features: TypeAlias = "HostFeatures | DaskFeatures"
+"""Rows of features of this process, or of a cluster."""
 
 
 class HostFeatures:
     """Features of this process: an array, a memory map, or a sparse matrix in row order."""
 
-    def __init__(self, X: Any, each: "Each" = map, progress: ProgressMode = False) -> None:
+    def __init__(self, X: Any, each: Each = map, progress: ProgressMode = False) -> None:
         self.sparse = sp.issparse(X)
         self._X = sp.csr_array(X) if self.sparse else X
         narrow = self._X.dtype in (np.float32, np.float16)
@@ -129,7 +92,11 @@ class HostFeatures:
     def map(
         self, task: Task, *columns: np.ndarray | range, extra: int = 0, what: str = ""
     ) -> Result:
-        """Run `task` on every block; return the state and the columns of all rows."""
+        """Run `task` on every block; return the state and the columns of all rows.
+
+        `columns` have one entry per row, and `task` gets those of its block. `extra` is how many
+        numbers a row takes besides its features. `what` is shown as the name of the pass.
+        """
         n, p = self.shape
         step = block_rows(p + extra)
         blocks = [slice(start, min(start + step, n)) for start in range(0, n, step)]
@@ -170,11 +137,11 @@ class HostFeatures:
         return taken
 
     def gathered(self, rows: np.ndarray) -> tuple["HostFeatures", np.ndarray]:
-        """Return these features and the same numbers: nothing is copied."""
+        """Return features of this process, and the numbers of the rows in them: all as it is."""
         return self, rows
 
     def column(self, values: Any) -> Any:
-        """Return the column as it is."""
+        """Return a column of all rows, such as the labels, as this process can read it."""
         return values
 
     def beside(self, values: np.ndarray) -> "HostFeatures":
@@ -303,18 +270,6 @@ _WORTH_THREADS = 5e6
 Below, handing out the work takes as long as they save; and beside another busy program, a thread
 that waits for its turn while it holds Python's lock makes the others wait too.
 """
-Item = TypeVar("Item")
-Output = TypeVar("Output")
-
-
-class Each(Protocol):
-    """Apply a function to every item, maybe to several at once; results come in their order."""
-
-    def __call__(
-        self, function: Callable[[Item], Output], items: Iterable[Item], /
-    ) -> Iterable[Output]:
-        """Yield ``function(item)`` for each item."""
-        ...
 
 
 @contextmanager
@@ -344,11 +299,11 @@ def one_blas_thread() -> "ThreadpoolController":
 
 
 def _side_by_side(workers: int) -> Each:
-    def each(function: Callable[[Item], Output], items: Iterable[Item], /) -> Iterator[Output]:
+    def each(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         # Its threads end with the process: an interrupt does not wait for them.
         with ThreadPool(workers) as pool:
             # Few items are ahead of the caller: results that wait could fill the memory.
-            waiting: deque[AsyncResult[Output]] = deque()
+            waiting: deque[AsyncResult[Any]] = deque()
             for item in items:
                 waiting.append(pool.apply_async(function, (item,)))
                 if len(waiting) >= 2 * workers:
