@@ -431,7 +431,7 @@ class Selection:
         level = self.q_value if self.checked is None else self.checked.level
         doubt, apart = self.doubt, self.cut_groups.class_code >= 0
         if level is not None and apart.any() and not apart.all():
-            # Of a class that is cut by itself, hundred answers about all rows say next to nothing.
+            # Of a class that is cut by itself, answers about all rows say next to nothing.
             doubt = np.where(apart[self.cut_group] & (level > q), np.inf, doubt)
         if self.duplicate_set is not None:
             # Checks move the cut; they do not bring back a label that fits worse than a copy's.
