@@ -170,26 +170,17 @@ class HostFeatures:
         None for all rows. Blocks have the same sizes whatever the rows are a part of: so have the
         sums over them that a fit needs.
         """
-        p = max(1, self.shape[1])
-        place = 0
-        for block in _recut(self._chosen(rows), max(256, block_bytes // (4 * p))):
-            yield slice(place, place + block.shape[0]), block
-            place += block.shape[0]
-
-    def _chosen(self, rows: np.ndarray | None) -> Iterator[np.ndarray]:
-        n, p = self.shape
-        step = max(256, _FIT_BLOCK_BYTES // (4 * max(1, p)))
+        n = self.shape[0] if rows is None else len(rows)
+        step = max(256, block_bytes // (4 * max(1, self.shape[1])))
         for start in range(0, n, step):
             here = slice(start, min(start + step, n))
-            if rows is None:
-                yield self.read(here)
-                continue
-            chosen = rows[slice(*np.searchsorted(rows, [here.start, here.stop]))] - start
-            # Whole blocks are not copied. An empty slot repeats a row: a count would not tell.
-            if np.array_equal(chosen, np.arange(here.stop - start)):
-                yield self.read(here)
-            elif len(chosen):
-                yield self.read(here)[chosen]
+            first = start if rows is None else int(rows[start])
+            whole = slice(first, first + here.stop - start)
+            # Neighbouring rows are not copied. One may stand twice: a count would not tell.
+            if rows is None or np.array_equal(rows[here], np.arange(whole.start, whole.stop)):
+                yield here, self.read(whole)
+            else:
+                yield here, self.take(rows[here])
 
 
 def sparse_components(rows: Any, d: int, seed: int) -> np.ndarray:
@@ -239,29 +230,6 @@ def joined(states: Sequence[Any]) -> Any:
     """Return the state of all rows; None where tasks have none."""
     known = [state for state in states if state is not None]
     return known[0].joined(known) if len(known) > 1 else known[0] if known else None
-
-
-def _recut(parts: Iterator[np.ndarray], step: int) -> Iterator[np.ndarray]:
-    """Yield the same rows in blocks of `step`; the last one may be smaller."""
-    held: list[np.ndarray] = []
-    n_held = 0
-    for part in parts:
-        # A sparse matrix has a shape, but no length.
-        while part.shape[0]:
-            held.append(part[: step - n_held])
-            part = part[step - n_held :]
-            n_held += held[-1].shape[0]
-            if n_held == step:
-                yield _stacked(held)
-                held, n_held = [], 0
-    if held:
-        yield _stacked(held)
-
-
-def _stacked(blocks: list[np.ndarray]) -> np.ndarray:
-    if len(blocks) == 1:
-        return blocks[0]
-    return sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
 
 
 _WORTH_THREADS = 5e6
