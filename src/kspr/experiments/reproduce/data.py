@@ -23,9 +23,6 @@ from kspr.sources.records import Records
 
 __all__ = ["Sample", "absent", "corrupted", "describe", "identity", "open_sample", "prepare"]
 
-_Rows = tuple[Any, np.ndarray, np.ndarray | None]
-"""Features or images, given labels, and true labels where they are known."""
-
 
 @dataclass(frozen=True, eq=False)
 class Sample:
@@ -179,18 +176,15 @@ def _from_npz(dataset: str, path: Path) -> Sample:
 def _embedded(dataset: str, home: Path, test: str, transfer: str | None) -> Sample:
     """Embed with the default embedder of `kspr embed`; features go to the user's cache."""
 
-    def rows(split: str | None) -> _Rows:
-        records, settings = _records(dataset, home, split), EmbedSettings()
+    def embedded(records: Records, split: str | None) -> tuple[Any, Any]:
+        settings = EmbedSettings()
         folder = cache_folder(home, settings, split)
         # A cache of older files is replaced: it can be computed again at any time.
-        embedded = embed_records(records, folder, settings, overwrite=True)
-        # Rows that cannot be decoded are left out.
-        kept = np.asarray(embedded.kept)
-        truth = None if records.truth is None else records.truth[kept]
-        return embedded.features, np.asarray(records.label)[kept], truth
+        found = embed_records(records, folder, settings, overwrite=True)
+        return found.features, np.asarray(found.kept)
 
     about = f"{dataset}: features of the shipped embedder"
-    return _of_splits(dataset, rows, test, transfer, about)
+    return replace(_of_splits(dataset, home, embedded, test, transfer), about=about)
 
 
 def _images(
@@ -204,42 +198,45 @@ def _images(
 ) -> Sample:
     """Return the images themselves: the first `rows`, or all of them."""
 
-    def decoded(split: str | None) -> _Rows:
-        n = rows if split is None else test_rows
-        return _decoded(_records(dataset, home, split), home, n, side)
+    def decoded(records: Records, split: str | None) -> tuple[Any, Any]:
+        # Imported here: only trials on images need torch.
+        from kspr.train.inputs import image_inputs
 
-    sample = _of_splits(dataset, decoded, test, transfer, "")
+        items, n = records.items, rows if split is None else test_rows
+        if items is None:
+            raise TypeError(f"{home} holds no images")
+        if n is None:
+            return image_inputs(items, side)[:2]
+        # Only these are decoded: `image_inputs` is for the whole set.
+        return np.stack([np.asarray(items[i]) for i in range(n)]), slice(n)
+
+    sample = _of_splits(dataset, home, decoded, test, transfer)
     return replace(sample, about=f"{dataset}: {len(sample.label):,} images")
 
 
 def _of_splits(
     dataset: str,
-    read: Callable[[str | None], _Rows],
+    home: Path,
+    read: Callable[[Records, str | None], tuple[Any, Any]],
     test: str,
     transfer: str | None,
-    about: str,
 ) -> Sample:
-    """Return the training rows, the test rows and those of the second test set, if any."""
-    X, label, truth = read(None)
+    """Return the training rows, the test rows and those of the second test set, if any.
+
+    `read` returns what is learned from, and the rows that could be decoded.
+    """
+
+    def rows(split: str | None) -> tuple[Any, np.ndarray, np.ndarray | None]:
+        records = _records(dataset, home, split)
+        X, kept = read(records, split)
+        truth = None if records.truth is None else records.truth[kept]
+        return X, np.asarray(records.label)[kept], truth
+
+    X, label, truth = rows(None)
     # CIFAR is published with right labels; noise is put on them later.
     truth = label if dataset.startswith("cifar") else truth
-    other = None if transfer is None else read(transfer)[:2]
-    return Sample(X, label, truth, read(test)[:2], about, other)
-
-
-def _decoded(records: Records, home: Path, rows: int | None, side: int | None) -> _Rows:
-    # Imported here: only trials on images need torch.
-    from kspr.train.inputs import image_inputs
-
-    items, label = records.items, np.asarray(records.label)
-    if items is None:
-        raise TypeError(f"{home} holds no images")
-    if rows is not None:
-        # Only these are decoded: `image_inputs` is for the whole set.
-        X = np.stack([np.asarray(items[i]) for i in range(rows)])
-        return X, label[:rows], None if records.truth is None else records.truth[:rows]
-    inputs, kept, _ = image_inputs(items, side)
-    return inputs, label[kept], None if records.truth is None else records.truth[kept]
+    other = None if transfer is None else rows(transfer)[:2]
+    return Sample(X, label, truth, rows(test)[:2], dataset, other)
 
 
 def _records(dataset: str, home: Path, split: str | None) -> Records:
