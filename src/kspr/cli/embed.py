@@ -1,4 +1,4 @@
-"""`kspr embed`: images or texts to features."""
+"""`kspr embed`: images, texts or sounds to features."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ def embed(
     settings: common.Embedding = common.AS_SHIPPED,
     json: common.Json = False,
 ) -> None:
-    """Turn images or texts into features, once.
+    """Turn images, texts or sounds into features, once.
 
     An interrupted run goes on where it stopped. Items that cannot be read are listed and left
     out. The features are in OUT/features.npy, the rows and labels in OUT/rows.parquet.

@@ -36,10 +36,11 @@ def select(
 ) -> None:
     """Find the rows whose labels can be trusted, and rank the others.
 
-    SOURCE holds features (npy, npz, csv, tsv, parquet, arrow) or images or texts, which are
-    embedded first. Or bring the class probabilities of your own model with --probabilities. The run
-    goes to the directory --out; look at it with `kspr report`. Most data need no more than --out,
-    --q, --label, --features, --id, --labels, --groups, --annotators, --probabilities, --checked.
+    SOURCE holds features (npy, npz, csv, tsv, parquet, arrow) or images, texts or sounds, which
+    are embedded first. Or bring the class probabilities of your own model with --probabilities. The
+    run goes to the directory --out; look at it with `kspr report`. Most data need no more than
+    --out, --q, --label, --features, --id, --labels, --groups, --annotators, --probabilities,
+    --checked.
 
     Example: kspr select embeddings.parquet --label species --q 0.05 --out run
 

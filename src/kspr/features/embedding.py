@@ -101,7 +101,8 @@ def embed(
             _check_readable(items, settings.batch_size, progress)
         embedder = load_embedder(settings, items.kind, len(items))
         write_json(folder / MANIFEST, asdict(manifest))
-        shards = _shards(folder, manifest)
+        parts = enumerate(_parts(manifest.rows, manifest.shard_rows))
+        shards = {folder / SHARDS / f"{number:06d}.npz": rows for number, rows in parts}
         _fill(shards, items, embedder, manifest, settings.batch_size, progress)
         return _conclude(folder, list(shards), manifest, embedder, digest)
 
@@ -149,15 +150,10 @@ def _check_strict(unreadable: dict[int, str], rows: int, *, strict: bool) -> Non
         )
 
 
-def _shards(folder: Path, manifest: EmbeddingManifest) -> dict[Path, range]:
-    """Return the file of each shard, and its rows."""
-    starts = range(0, manifest.rows, manifest.shard_rows)
-    return {
-        folder / SHARDS / f"{number:06d}.npz": range(
-            start, min(start + manifest.shard_rows, manifest.rows)
-        )
-        for number, start in enumerate(starts)
-    }
+def _parts(count: int, size: int) -> list[range]:
+    """Return the rows of each shard."""
+    rows = range(count)
+    return [rows[start : start + size] for start in rows[::size]]
 
 
 def _fill(
@@ -186,8 +182,7 @@ def embed_shards(
 ) -> Iterator[Shard]:
     """Yield the features of `items` in shards; who asks for them keeps them."""
     _check(items, batch_size=batch_size, shard_rows=shard_rows)
-    rows = range(len(items))
-    parts = [rows[start : start + shard_rows] for start in rows[::shard_rows]]
+    parts = _parts(len(items), shard_rows)
     with Progress(False, "Embedding", 0) as bar:
         yield from _computed(items, parts, embedder, np.dtype(precision), batch_size, bar)
 

@@ -24,7 +24,7 @@ from kspr.models.network import (
     assemble,
     last_linear,
     seeded,
-    wrap_network,
+    wrapped,
 )
 from kspr.models.weights import fill, first_line, from_pretrained
 
@@ -79,7 +79,7 @@ def huggingface_network(request: NetworkRequest) -> Network:
         # Without it a classifier for another number of classes is an error.
         ignore_mismatched_sizes=True,
     )
-    return _wrapped(model, request)
+    return wrapped(model, request)
 
 
 def timm_network(request: NetworkRequest) -> Network:
@@ -97,7 +97,7 @@ def timm_network(request: NetworkRequest) -> Network:
     if request.weights not in (None, "pretrained"):
         # `head` may differ in size: the file can be for other classes.
         fill(model, request.weights, head=last_linear(model, request.in_shape))
-    return _wrapped(model, request)
+    return wrapped(model, request)
 
 
 def create_timm(
@@ -111,16 +111,13 @@ def create_timm(
 
     `name` is the user's name for it, for messages.
     """
+    # Transformers need the size of images; convolutional networks do not accept it.
+    sized = {} if image_size is None else {"img_size": image_size}
     try:
-        model: nn.Module
-        if image_size is not None:
-            try:
-                # Transformers need the size of images; convolutional networks do not accept it.
-                model = timm.create_model(model_name, img_size=image_size, **options)
-                return model
-            except TypeError:
-                pass
-        model = timm.create_model(model_name, **options)
+        try:
+            model: nn.Module = timm.create_model(model_name, **sized, **options)
+        except TypeError:
+            model = timm.create_model(model_name, **options)
         return model
     except (RuntimeError, OSError, ValueError) as error:
         raise InputError(f"{name} cannot be loaded by timm: {first_line(error)}") from error
@@ -136,7 +133,7 @@ def torchvision_network(request: NetworkRequest) -> Network:
     _set_classes(model, head, request.n_classes)
     if request.weights is not None and not pretrained:
         fill(model, request.weights, head=head)
-    return _wrapped(model, request)
+    return wrapped(model, request)
 
 
 def create_torchvision(models: Any, name: str, model_name: str, *, pretrained: bool) -> nn.Module:
@@ -154,12 +151,6 @@ def _set_classes(model: nn.Module, head: str, n_classes: int) -> None:
     old = model.get_submodule(head)
     if isinstance(old, nn.Linear) and old.out_features != n_classes:
         setattr(model.get_submodule(parent), leaf, nn.Linear(old.in_features, n_classes))
-
-
-def _wrapped(model: nn.Module, request: NetworkRequest) -> Network:
-    return wrap_network(
-        model, request.n_classes, in_shape=request.in_shape, feature_layer=request.feature_layer
-    )
 
 
 _NETWORKS: dict[str, Callable[[NetworkRequest], Network]] = {

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ __all__ = [
     "last_linear",
     "seeded",
     "wrap_network",
+    "wrapped",
 ]
 
 
@@ -152,13 +153,13 @@ def assemble(
     network = BodyNetwork(body, n_features, request.n_classes)
     if request.weights is not None:
         fill_body(network, request.weights, published_heads)
-    if request.feature_layer is None:
-        return network
+    return network if request.feature_layer is None else wrapped(network, request)
+
+
+def wrapped(module: nn.Module, request: NetworkRequest) -> Network:
+    """Return `module` as the network that `request` asks for."""
     return wrap_network(
-        network,
-        request.n_classes,
-        in_shape=request.in_shape,
-        feature_layer=request.feature_layer,
+        module, request.n_classes, in_shape=request.in_shape, feature_layer=request.feature_layer
     )
 
 
@@ -185,16 +186,14 @@ def wrap_network(
         sequence.
     """
     _check_shape(in_shape)
-    catch_input = feature_layer is None
     layer = last_linear(module, in_shape) if feature_layer is None else feature_layer
     if layer not in dict(module.named_modules()):
         raise InputError(
             f"feature_layer {layer!r} is no part of the module. Choose from "
             f"{_names(module)}, as named_modules() gives them."
         )
-    # The number of features is known only after the run below.
-    network = _Wrapped(module, layer, catch_input=catch_input, n_features=0, n_classes=n_classes)
-    outputs = _probe(network, module, in_shape)
+    network = _Wrapped(module, layer, n_classes, catch_input=feature_layer is None)
+    outputs = _probe(network, in_shape)
     if outputs.logits.shape != (2, n_classes):
         raise InputError(
             f"The module must give {n_classes} logits per sample (n_classes), but two samples "
@@ -208,17 +207,13 @@ def last_linear(module: nn.Module, in_shape: tuple[int, ...]) -> str:
     """Return the name of the linear layer that runs last on a sample of `in_shape`."""
     # The layer that was registered last need not run last: auxiliary heads come anywhere.
     ran: list[str] = []
-    hooks = [
-        # name=name binds it now; a closure would see the last name only.
-        part.register_forward_hook(lambda *_, name=name: ran.append(name))
-        for name, part in module.named_modules()
-        if isinstance(part, nn.Linear)
-    ]
-    try:
-        _probe(module, module, in_shape)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with ExitStack() as hooks:
+        for name, part in module.named_modules():
+            if isinstance(part, nn.Linear):
+                # name=name binds it now; a closure would see the last name only.
+                note = part.register_forward_hook(lambda *_, name=name: ran.append(name))
+                hooks.enter_context(note)
+        _probe(module, in_shape)
     if not ran:
         raise InputError(
             "The module has no linear layer to take features before; name one as feature_layer: "
@@ -228,51 +223,39 @@ def last_linear(module: nn.Module, in_shape: tuple[int, ...]) -> str:
 
 
 class _Wrapped(Network):
-    def __init__(
-        self, module: nn.Module, layer: str, *, catch_input: bool, n_features: int, n_classes: int
-    ) -> None:
-        super().__init__(n_features, n_classes)
+    def __init__(self, module: nn.Module, layer: str, n_classes: int, *, catch_input: bool) -> None:
+        # The number of features is known once it has run.
+        super().__init__(0, n_classes)
         self.module = module
         self._layer, self._catch_input = layer, catch_input
 
     def forward(self, x: Tensor) -> Outputs:
-        with self._caught() as caught:
+        caught: list[Tensor] = []
+
+        def catch(_: nn.Module, inputs: Any, output: Any) -> None:
+            caught.append(inputs[0] if self._catch_input else output)
+
+        # For one pass: a copy of the network would copy the hook too.
+        with self.module.get_submodule(self._layer).register_forward_hook(catch):
             logits = _logits(self.module(x))
         if not caught:
             raise InputError(f"feature_layer {self._layer!r} did not run; name one that does.")
         # A layer may run several times; its last run is the nearest to the logits.
         return Outputs(_rows(caught[-1]), logits)
 
-    @contextmanager
-    def _caught(self) -> Iterator[list[Tensor]]:
-        """Record the input or output of the layer while the block runs."""
-        # The hook is removed at once: a copy of the network would copy it too.
-        caught: list[Tensor] = []
-        part = self.module.get_submodule(self._layer)
 
-        def catch(_: nn.Module, inputs: Any, output: Any) -> None:
-            caught.append(inputs[0] if self._catch_input else output)
-
-        hook = part.register_forward_hook(catch)
-        try:
-            yield caught
-        finally:
-            hook.remove()
-
-
-def _probe(run: nn.Module, module: nn.Module, in_shape: tuple[int, ...]) -> Any:
+def _probe(module: nn.Module, in_shape: tuple[int, ...]) -> Any:
     """Run two blank samples on the module's device, in evaluation mode."""
     # A module without parameters is run on the CPU in float32.
     like = next(module.parameters(), torch.empty(0))
     blank = torch.zeros((2, *in_shape), dtype=like.dtype, device=like.device)
     try:
-        with evaluating(run):
-            return run(blank)
+        with evaluating(module):
+            return module(blank)
     except InputError:
         raise
-    except (
-        Exception
-    ) as error:  # modules raise anything; all of it means that the shape does not fit
+    # Modules raise anything; all of it means that the shape does not fit.
+    except Exception as error:
         raise InputError(
             f"The module cannot take samples of in_shape={tuple(in_shape)}: {first_line(error)}"
         ) from error

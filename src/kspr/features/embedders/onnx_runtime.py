@@ -48,20 +48,11 @@ def onnx_run(
 ) -> Run | None:
     """Return the function that runs a module by ONNX Runtime on one thread; None if it cannot.
 
-    Parameters
-    ----------
-    name
-        Name of the embedder, for messages.
-    build
-        Function that returns the torch module, with one argument, a dictionary of tensors; on the
-        CPU.
-    piece
-        Arrays as the module will get them. Arrays with two axes are tokens, of any number.
-    reference
-        The function that runs the module by PyTorch. The features of `piece` must agree with its.
-    identity
-        What determines the module, such as the version of its weights: the module is then built
-        only if there is no export of it. None for a digest of all of its weights.
+    `build` returns the torch module, which takes a dictionary of tensors; `piece` has arrays as it
+    will get them, those with two axes being tokens, of any number. `reference` runs the module by
+    PyTorch: the features of `piece` must agree. `identity` is what determines the module, such as
+    the version of its weights: it is then built only where there is no export of it. Without it, a
+    digest of all weights tells. `name` is for messages.
     """
     if not all(is_installed(package) for package in _NEEDED):
         return None

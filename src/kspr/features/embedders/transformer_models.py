@@ -223,14 +223,11 @@ def _image_embedder(model: Any, processor: Any, runner: Runner, size: int | None
 
 def _side_of(processor: Any) -> int | None:
     """Return the side in pixels that a processor scales or crops to; None if unknown."""
-    crop = getattr(processor, "crop_size", None) if _crops(processor) else None
+    crops = getattr(processor, "do_center_crop", False)
+    crop = getattr(processor, "crop_size", None) if crops else None
     size = dict(crop or getattr(processor, "size", None) or {})
     side = size.get("height") or size.get("shortest_edge")
     return None if side is None else int(side)
-
-
-def _crops(processor: Any) -> bool:
-    return bool(getattr(processor, "do_center_crop", False))
 
 
 HUGGINGFACE = Family(_load_huggingface, local_state)
