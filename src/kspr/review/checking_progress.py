@@ -170,7 +170,7 @@ def _verdict(selection: Selection, checks: Checks, reached: bool) -> str:
 def _promise(selection: Selection, checks: Checks, final: bool) -> str:
     if not checks.reached:
         rests = selection.assumption or "nothing is promised before rows are checked."
-        return f"Until rows are checked, what is kept rests on an assumption: {rests}"
+        return f"Until rows are checked, what is kept rests on an assumption. {rests}"
     if not final:
         done = "q is reached" if checks.guarantee == "anytime" else "all are done"
         return f"The {len(checks.positions):,} checks set a new threshold when {done}."

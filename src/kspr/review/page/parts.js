@@ -31,8 +31,10 @@ export function say(id, text) {
 export const NO_CLASS = "-";
 export const CANNOT_TELL = "?";
 
-// Text of the data, in its own direction of writing whatever stands around it.
-export const own = (text) => el("bdi", {}, text);
+// Text of the data, in its own direction of writing whatever stands around it. A long name breaks
+// after its joints first.
+const joints = (text) => String(text).split(/(?<=[_/.-])/).flatMap((part, n) => n ? [el("wbr"), part] : [part]);
+export const own = (text) => el("bdi", {}, ...joints(text));
 export const named = (code) => own(state.classes[code]);
 export const said = (answer) => answer === NO_CLASS ? "none of the classes" : answer === CANNOT_TELL ? "cannot tell"
   : own(typeof answer === "number" ? state.classes[answer] : answer);
