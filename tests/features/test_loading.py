@@ -86,7 +86,9 @@ def test_labels_are_checked_before_anything_is_embedded(texts, tmp_path):
     with pytest.raises(InputError, match="All 5 labels are distinct"):
         load(texts, ReadOptions(label="id"), OWN, labelled=True)
     (tmp_path / "u.csv").write_text("text\none\ntwo\n")
-    with pytest.raises(InputError, match=r"u.csv has no labels that could be found. Name their"):
+    with pytest.raises(
+        InputError, match=r"u.csv has no labels that could be found.*Its columns: 'text'"
+    ):
         load(tmp_path / "u.csv", AS_FOUND, OWN, labelled=True)
     assert not (tmp_path / "seen.txt").exists()
     found = load(tmp_path / "u.csv", AS_FOUND, OWN)

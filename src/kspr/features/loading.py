@@ -18,6 +18,7 @@ from kspr.features.options import EmbedSettings
 from kspr.sources.opening import open_source, probability_file
 from kspr.sources.options import ReadOptions
 from kspr.sources.places import absolute
+from kspr.sources.readers.file_checks import listed
 from kspr.sources.records import Records, row_digests
 
 __all__ = [
@@ -265,8 +266,10 @@ def _several_labels(label: np.ndarray) -> tuple[str, ...]:
 def _labels(records: Records) -> np.ndarray:
     """Return the labels of all rows."""
     if records.label is None:
+        columns = [name for names in records.columns.values() for name in names]
         raise InputError(
             f"{records.source} has no labels that could be found. Name their column with --label, "
             "or their file with --labels."
+            + (f" Its columns: {listed(columns)}." if columns else "")
         )
     return records.label
