@@ -77,6 +77,15 @@ def test_what_is_no_sound_is_named(sounds, content):
         SoundFiles(sounds, ["low/99.flac"])[0]
 
 
+def test_a_rate_that_no_sound_has_and_an_empty_sound_are_refused(sounds):
+    # Resampling from such a rate would take tens of gigabytes.
+    write(sounds / "low" / "98.wav", tone(440), rate=2_000_000_000)
+    write(sounds / "low" / "99.wav", np.empty(0))
+    for name in ("low/98.wav", "low/99.wav"):
+        with pytest.raises(UnreadableItemError, match="holds no sound"):
+            SoundFiles(sounds, [name])[0]
+
+
 def test_sounds_that_are_in_no_class_folder_are_refused(tmp_path):
     write(tmp_path / "a.wav", tone(440))
     with pytest.raises(InputError, match=r"holds sounds that are in no class folder: 'a\.wav'"):

@@ -19,8 +19,10 @@ __all__ = ["SPEECH"]
 _EXTRA = "'knockoffs-spr[audio]'"
 _WINDOW, _STEP = 76, 8
 """Frames of the spectrogram that the network sees at a time, and from one time to the next."""
-_SHORTEST = 16_000
-"""Samples; shorter sounds are filled up with silence, to at least one window."""
+_SHORTEST, _LONGEST = 16_000, 9_600_000
+"""Samples: shorter sounds are filled up with silence; of longer ones ten minutes count."""
+_AT_A_TIME = 64
+"""Windows: all of a long sound at once would take gigabytes."""
 
 
 def _load(request: EmbedderRequest) -> Embedder:
@@ -31,11 +33,13 @@ def _load(request: EmbedderRequest) -> Embedder:
     network = open_session(folder / "embedding_model.onnx")
 
     def prepare(samples: np.ndarray) -> np.ndarray:
+        samples = np.pad(samples[:_LONGEST], (0, max(0, _SHORTEST - len(samples))))
         # Numbers of 16 bits are what it was trained on; see openWakeWord.
-        filled = np.pad(samples, (0, max(0, _SHORTEST - len(samples)))) * 32767
-        mel = spectrogram({"input": filled[None].astype(np.float32)})[0, 0] / 10 + 2
+        mel = spectrogram({"input": (samples[None] * 32767).astype(np.float32)})[0, 0] / 10 + 2
         windows = np.lib.stride_tricks.sliding_window_view(mel, _WINDOW, axis=0)[::_STEP]
-        features = network({"input_1": windows.transpose(0, 2, 1)[..., None].copy()})[:, 0, 0]
+        windows = windows.transpose(0, 2, 1)[..., None]
+        pieces = [windows[k : k + _AT_A_TIME] for k in range(0, len(windows), _AT_A_TIME)]
+        features = np.concatenate([network({"input_1": piece.copy()}) for piece in pieces])[:, 0, 0]
         return np.concatenate([features.mean(0), features.max(0)])
 
     # In the threads that decode: a sound takes milliseconds.

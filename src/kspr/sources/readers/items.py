@@ -122,44 +122,30 @@ class TextCells(_ItemCells):
 
 SOUND_RATE = 16_000
 """Samples a second, as the embedder takes them; sounds of another rate are resampled."""
-_SECONDS = 600
-"""What is read of a sound; hours of silence fit into a small file."""
+_MOST_SAMPLES, _RATES = 30_000_000, (1000, 400_000)
+"""What is read of a sound: hours of silence fit into a small file. Other rates are no sounds."""
 
 
-class SoundFiles(_ItemCells):
+class SoundFiles(ImageFiles):
     """Sounds in files below a folder: one channel of float32 at `SOUND_RATE`."""
 
     kind: Literal["image", "text", "sound"] = "sound"
 
-    def __init__(self, folder: Path, names: Sequence[str] | np.ndarray) -> None:
-        super().__init__(names, str(folder))
-        self._folder = folder
-
-    def __getitem__(self, row: int) -> np.ndarray:
+    def __getitem__(self, row: int) -> Any:
         soundfile = require("soundfile", "Reading sounds", "'knockoffs-spr[audio]'")
         from scipy.signal import resample_poly
 
         path = self._folder / str(self._cells[row])
         try:
             with soundfile.SoundFile(io.BytesIO(_file_bytes(path))) as file:
-                rate = file.samplerate
-                channels = file.read(_SECONDS * rate, dtype="float32", always_2d=True)
+                rate, most = file.samplerate, _MOST_SAMPLES // file.channels
+                channels = file.read(most, dtype="float32", always_2d=True)
         except soundfile.SoundFileError as error:
             raise UnreadableItemError(f"{path} cannot be decoded as a sound.") from error
-        if not len(channels) or not np.isfinite(channels).all():
+        usable = len(channels) and np.isfinite(channels).all()
+        if not usable or not _RATES[0] <= rate <= _RATES[1]:
             raise UnreadableItemError(f"{path} holds no sound.")
-        return np.asarray(resample_poly(channels.mean(axis=1), SOUND_RATE, rate))
-
-    def file(self, row: int) -> Path:
-        """Return the file of a sound."""
-        return self._folder / str(self._cells[row])
-
-    def _bytes(self, cell: Any) -> bytes:
-        # A missing file counts as empty, as that of an image.
-        try:
-            return _file_bytes(self._folder / str(cell))
-        except UnreadableItemError:
-            return b""
+        return resample_poly(channels.mean(axis=1), SOUND_RATE, rate)
 
 
 def _stored(cell: Any) -> bytes | str | None:
