@@ -48,8 +48,9 @@ def test_the_finished_data_set_has_few_wrong_labels(checked, tmp_path, capsys):
     assert f"0 of {len(planned)} rows of the plan are labelled. Once all are" in said
     run("verify", folder, "--answers", tmp_path / "run-plan.csv")
     capsys.readouterr()
-    again = ("--out", tmp_path / "again.csv", "--json")
-    assert json.loads(run("plan", folder, "--max-wrong", 0.05, *again, capsys=capsys))["rows"] == []
+    assert (
+        json.loads(run("plan", folder, "--max-wrong", 0.05, "--json", capsys=capsys))["rows"] == []
+    )
     run("export", folder, "--out", tmp_path / "finished.csv")
     said = capsys.readouterr().err
     assert "At most 75 wrong labels are in the finished data set (5 % of all 1,500)" in said

@@ -9,7 +9,7 @@ from kspr import KnockoffsSPR, ProbabilitySelector
 from kspr.errors import InputError
 from kspr.features.options import AS_SHIPPED
 from kspr.runs.run import load_run
-from kspr.runs.select import select_by_probabilities, select_source
+from kspr.runs.select import select_source
 from kspr.runs.selfcheck import check_run
 from kspr.sources.options import AS_FOUND, ReadOptions
 
@@ -65,7 +65,7 @@ def predictions(tmp_path, names):
 
 
 def by_columns(source, out, *, missing="refuse", **changes):
-    return select_by_probabilities(
+    return select_source(
         source,
         out,
         ProbabilitySelector(q=0.2),
@@ -93,7 +93,7 @@ def test_a_file_of_probabilities_is_remembered_by_its_whole_path(
     classes = np.unique(names)
     P = 0.8 * (names[:, None] == classes) + 0.2 / len(classes)
     np.save("p.npy", P)
-    made = select_by_probabilities(
+    made = select_source(
         source,
         tmp_path / "run",
         ProbabilitySelector(q=0.2),

@@ -8,7 +8,7 @@ from kspr import ProbabilitySelector
 from kspr.runs.draws import draw_checks
 from kspr.runs.review_log import Opinion
 from kspr.runs.run import load_run
-from kspr.runs.select import select_by_probabilities
+from kspr.runs.select import select_source
 from kspr.runs.verify import agreements, verification_of, verify_run
 from kspr.sources.options import ReadOptions
 from tests.runs.samples import answer, rows_of
@@ -36,7 +36,7 @@ def test_a_run_by_probabilities_is_verified_like_any_other(tmp_path, names, true
     columns = {f"p_{name}": P[:, k] for k, name in enumerate(classes)}
     path = tmp_path / "p.parquet"
     pq.write_table(pa.table({"id": [f"r{k}" for k in range(N)], **columns, "y": names}), path)
-    made = select_by_probabilities(
+    made = select_source(
         path,
         tmp_path / "run",
         ProbabilitySelector(q=0.2),

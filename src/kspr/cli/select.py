@@ -159,9 +159,6 @@ def select(
         how |= {"options": replace(options, probabilities=",".join(doubt)), "checked": checked}
         by_doubt = selectors.of_kind(selectors.DoubtSelector, chosen, doubtful=doubtful)
         run = selecting.select_by_doubt(source, out, by_doubt, **how)
-    elif by_model:
-        selector = selectors.of_kind(selectors.ProbabilitySelector, chosen)
-        run = selecting.select_by_probabilities(source, out, selector, checked=checked, **how)
     elif crowd:
         by_all = selectors.of_kind(selectors.AnnotatorSelector, chosen)
         run, people = selecting.select_by_annotators(source, out, by_all, settings=settings, **how)
@@ -169,7 +166,7 @@ def select(
         how |= {"settings": settings, "checked": checked, "scheduler": scheduler}
         how |= {"model": model, "seed": chosen.seed}
         usual = selectors.from_options(chosen)
-        if model is not None:
+        if model is not None or by_model:
             usual = selectors.of_kind(selectors.ProbabilitySelector, chosen)
         run = selecting.select_source(source, out, usual, **how)
     _print(run, json, people)

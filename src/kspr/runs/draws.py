@@ -86,8 +86,7 @@ def draw_checks(
 
     The draw is saved in the run, and a later call goes on with it. `asked` is as for `set_draw`.
     """
-    if out.exists():
-        raise InputError(f"{out} already exists, and may hold answers. Choose another --out.")
+    _check_new(out)
     run = load_run(folder, source)
     begun = _begun(folder, run.fitted, run.checks, asked, new=new_draw)
     done = len(begun.positions)
@@ -118,8 +117,6 @@ def write_plan(
 
     The plan is saved in the run: the review page asks for its rows after those of the draw.
     """
-    if out.exists():
-        raise InputError(f"{out} already exists, and may hold answers. Choose another --out.")
     run = load_run(folder, source)
     if run.checks is not None and run.checks.unanswered:
         raise InputError(
@@ -129,10 +126,16 @@ def write_plan(
         )
     plan = run.selection.plan(max_wrong, confidence)
     if len(plan.rows):
+        _check_new(out)
         _write(run, plan.rows.tolist(), None, out)
     if run.checks is not None:
         write_checks(folder, replace(run.checks, plan=(plan.max_wrong, plan.confidence)))
     return plan
+
+
+def _check_new(out: Path) -> None:
+    if out.exists():
+        raise InputError(f"{out} already exists, and may hold answers. Choose another --out.")
 
 
 def set_draw(

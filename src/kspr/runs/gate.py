@@ -126,7 +126,14 @@ def gate_run(
     run = load_run(folder, source)
     claim = claim_of(run, confidence)
     n, n_kept = len(run.selection), int(run.selection.clean_mask.sum())
-    asked = [_same_data(run), _few_wrong(claim, max_wrong, evidence), _enough(n_kept, n, min_kept)]
+    share = n_kept / n
+    enough = Requirement(
+        "kept labels",
+        n_kept > 0 and share >= min_kept,
+        f"{n_kept:,} of {n:,} labels are kept ({percent(share)}). At least {percent(min_kept)} "
+        "are asked for.",
+    )
+    asked = [_same_data(run), _few_wrong(claim, max_wrong, evidence), enough]
     comparisons: tuple[Comparison, ...] = ()
     if against is not None:
         comparisons, no_worse = _no_worse(run, load_run(against))
@@ -136,10 +143,9 @@ def gate_run(
 
 def write_junit(path: Path, gate: Gate) -> None:
     """Write the requirements as test cases, in the XML that CI services show."""
-    failures = sum(not requirement.met for requirement in gate.requirements)
-    suite = ElementTree.Element(
-        "testsuite", name="kspr gate", tests=str(len(gate.requirements)), failures=str(failures)
-    )
+    failed = [requirement for requirement in gate.requirements if not requirement.met]
+    about = {"name": "kspr gate", "tests": str(len(gate.requirements))}
+    suite = ElementTree.Element("testsuite", {**about, "failures": str(len(failed))})
     for requirement in gate.requirements:
         # XML cannot hold control characters, which names of classes may have.
         case = ElementTree.SubElement(
@@ -243,16 +249,6 @@ def _few_wrong(claim: Claim, max_wrong: float, least: Evidence) -> Requirement:
     # Not `bound > max_wrong`: nan must not pass.
     met = claim.bound <= max_wrong
     return Requirement("wrong labels", met, f"{claim.sentence} The limit is {percent(max_wrong)}.")
-
-
-def _enough(n_kept: int, n: int, min_kept: float) -> Requirement:
-    share = n_kept / n
-    return Requirement(
-        "kept labels",
-        n_kept > 0 and share >= min_kept,
-        f"{n_kept:,} of {n:,} labels are kept ({percent(share)}). At least {percent(min_kept)} "
-        "are asked for.",
-    )
 
 
 def _no_worse(new: Run, old: Run) -> tuple[tuple[Comparison, ...], list[Requirement]]:

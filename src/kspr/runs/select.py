@@ -35,7 +35,6 @@ from kspr.sources.options import AS_FOUND, ReadOptions, with_encoder
 __all__ = [
     "select_by_annotators",
     "select_by_doubt",
-    "select_by_probabilities",
     "select_new",
     "select_source",
     "votes_have_changed",
@@ -48,7 +47,7 @@ def select_source(
     selector: SPR | KnockoffsSPR | PaperKnockoffsSPR | ProbabilitySelector,
     *,
     options: ReadOptions,
-    settings: EmbedSettings,
+    settings: EmbedSettings = AS_SHIPPED,
     command: Sequence[str],
     overwrite: bool = False,
     checked: Path | None = None,
@@ -58,18 +57,29 @@ def select_source(
 ) -> Run:
     """Select from the rows of `source`, and write the run to `out`.
 
-    With a `model`, the name of a classifier, the `selector` is given its held-out probabilities;
-    `seed` is that of the model and its folds. With a `scheduler`, the address of a Dask scheduler
-    or ``"local"``, workers read the files of `source` and judge their rows. `checked` is a CSV file
-    with the true labels of rows that a person has checked. They move the cut if its column
-    `drawn_from` says that they were drawn at random from all rows.
+    A `ProbabilitySelector` is given the probabilities that ``options.probabilities`` names, without
+    it the numbers of `source` themselves; with a `model`, the name of a classifier, the held-out
+    probabilities of that, and `seed` is that of the model and its folds. With a `scheduler`, the
+    address of a Dask scheduler or ``"local"``, workers read the files of `source` and judge their
+    rows. `checked` is a CSV file with the true labels of rows that a person has checked. They move
+    the cut if its column `drawn_from` says that they were drawn at random from all rows.
     """
     # Before anything else: what follows may take minutes.
     check_folder(out, overwrite=overwrite)
-    with _loaded(source, options, settings, scheduler) as loaded:
+    given = isinstance(selector, ProbabilitySelector) and model is None
+    with _loaded(source, options, settings, scheduler, embed=not given) as loaded:
+        if given and options.probabilities is None and loaded.records.reader != "npy":
+            raise InputError(
+                f"--kind probabilities is for an npy file, and {source} is none. Name the columns "
+                "or the array of probabilities with --probabilities."
+            )
 
         def fit() -> Selection:
             X, y, groups = loaded.features, loaded.label, loaded.groups
+            if isinstance(selector, ProbabilitySelector) and model is None:
+                shown = X if options.probabilities is None else loaded.probabilities
+                names = loaded.records.probability_columns or None
+                return selector.fit(shown, y, classes=names).selection_
             if model is not None:
                 shown = held_out_probabilities(model, X, y, groups=groups, random_state=seed)
                 return selector.fit(shown, y).selection_
@@ -82,11 +92,16 @@ def select_source(
 
 @contextmanager
 def _loaded(
-    source: Path, options: ReadOptions, settings: EmbedSettings, scheduler: str | None
+    source: Path,
+    options: ReadOptions,
+    settings: EmbedSettings,
+    scheduler: str | None,
+    *,
+    embed: bool,
 ) -> Iterator[Loaded]:
     """Yield the rows of `source`, in this process or with the workers of a cluster."""
     if scheduler is None:
-        yield load(source, options, settings, labelled=True)
+        yield load(source, options, settings, labelled=True, embed=embed)
         return
     from kspr.runs.cluster import load_on_cluster  # only those who have Dask need it
     from kspr.selectors.cluster import opened_client
@@ -150,38 +165,6 @@ def select_new(
 def _embedder(folder: Path | str | None) -> str | None:
     """Return which embedder made the features in a folder; None for features of the source."""
     return None if folder is None else str(read_json(Path(folder) / "embedding.json")["embedder"])
-
-
-def select_by_probabilities(
-    source: Path,
-    out: Path,
-    selector: ProbabilitySelector,
-    *,
-    options: ReadOptions,
-    command: Sequence[str],
-    overwrite: bool = False,
-    checked: Path | None = None,
-) -> Run:
-    """Select by the class probabilities of `source`, and write the run to `out`.
-
-    They are what ``options.probabilities`` names; without it, the numbers of `source` themselves.
-    `checked` is as for `select_source`.
-    """
-    check_folder(out, overwrite=overwrite)
-    loaded = load(source, options, AS_SHIPPED, labelled=True, embed=False)
-    if options.probabilities is None and loaded.records.reader != "npy":
-        raise InputError(
-            f"--kind probabilities is for an npy file, and {source} is none. Name the columns or "
-            "the array of probabilities with --probabilities."
-        )
-    shown = loaded.features if options.probabilities is None else loaded.probabilities
-    names = loaded.records.probability_columns or None
-
-    def fit() -> Selection:
-        return selector.fit(shown, loaded.label, classes=names).selection_
-
-    origin = origin_of(loaded, options, command)
-    return _run_with_answers(loaded, fit, checked, origin, out, overwrite=overwrite)
 
 
 def select_by_doubt(
