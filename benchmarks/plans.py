@@ -86,13 +86,13 @@ def at_random(n: int, n_wrong: int, max_wrong: float) -> float:
 
 def plans() -> str:
     """Return the table of plans."""
-    trials, rows = TRIALS.trials(), []
-    for t in trials:
+    order, rows = ("name", "max_wrong", "checks", "doubt"), []
+    for t in sorted(TRIALS.trials(), key=lambda trial: [trial[key] for key in order]):
         first = [t["name"], f"{t['max_wrong']:.0%}", t["doubt"], f"{t['checks']}"]
         shares = [f"{t[key]:.1%}" for key in ("by_hand", "at_random", "left", "failed")]
         rows.append([*first, *shares])
     head = ["texts", "at most wrong", "doubt by", "checks", "labelled by people", "at random"]
-    return markdown_table([*head, "wrong in the end", "sets with more"], sorted(rows))
+    return markdown_table([*head, "wrong in the end", "sets with more"], rows)
 
 
 def unseen() -> str:
