@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kspr.core import fitting
-from kspr.core.fitting import ROUNDS, LinearFit, fit_halves, refit
+from kspr.core.fitting import ROUNDS, LinearFit, _Half, fit_halves, refit
 from kspr.core.regression import Basis, fit_basis
 
 C = 4
@@ -31,7 +31,7 @@ def test_refitting_beats_a_fit_on_all_labels(monkeypatch):
         for seed in range(12):
             Q, label, _ = a_half(seed, 0.5)
             new, _, true = a_half(1000 + seed, 0.0)
-            right.append(np.mean(np.argmax(new @ refit(Q, label, C), -1) == true))
+            right.append(np.mean(np.argmax(new @ refit(_Half(Q, label, C)), -1) == true))
         return float(np.mean(right))
 
     again = accuracy()
@@ -52,9 +52,9 @@ def test_each_half_is_judged_by_what_the_other_learned():
     )
     assert len(told) == 2 * ROUNDS
     shown = fit.predict(X[:, 1:], np.zeros(len(X), dtype=int))
-    np.testing.assert_allclose(shown, X @ refit(other, other_label, C), atol=1e-5)
+    np.testing.assert_allclose(shown, X @ refit(_Half(other, other_label, C)), atol=1e-5)
     shown = fit.predict(other[:, 1:], np.ones(len(other), dtype=int))
-    np.testing.assert_allclose(shown, other @ refit(X, label, C), atol=1e-5)
+    np.testing.assert_allclose(shown, other @ refit(_Half(X, label, C)), atol=1e-5)
 
 
 def test_features_need_no_basis():
@@ -68,7 +68,7 @@ def test_features_need_no_basis():
 def test_equations_that_follow_the_kept_rows_equal_those_made_anew(monkeypatch):
     """Rows that join and leave are added and taken off: the sum must not drift."""
     Q, label, _ = a_half(3, 0.2)
-    half = fitting._Half(Q, label, C)
+    half = _Half(Q, label, C)
     for _ in range(ROUNDS):
         half.keep_likely_right()
     anew = half._of(half.kept)
@@ -80,7 +80,7 @@ def test_equations_that_follow_the_kept_rows_equal_those_made_anew(monkeypatch):
 @pytest.mark.parametrize("noise", [0.0, 0.2, 0.6])
 def test_of_each_class_about_as_many_rows_are_kept_as_are_right(noise):
     Q, label, true = a_half(5, noise, slots=2000)
-    half = fitting._Half(Q, label, C)
+    half = _Half(Q, label, C)
     for _ in range(ROUNDS):
         half.keep_likely_right()
     assert abs(half.kept.mean() - (label == true).mean()) < 0.12
@@ -92,7 +92,7 @@ def test_of_each_class_about_as_many_rows_are_kept_as_are_right(noise):
 def test_every_round_is_reported_once():
     Q, label, _ = a_half(0, 0.2)
     seen = []
-    refit(Q, label, C, on_step=lambda: seen.append(1))
+    refit(_Half(Q, label, C), on_step=lambda: seen.append(1))
     assert len(seen) == ROUNDS
 
 
@@ -100,7 +100,7 @@ def test_a_class_of_one_row_and_a_class_of_none_are_fitted():
     Q, label, _ = a_half(0, 0.0, slots=60)
     label = np.where(label == 2, 0, label)
     label[7] = 2
-    beta = refit(Q, label, C + 1)
+    beta = refit(_Half(Q, label, C + 1))
     assert np.isfinite(beta).all()
 
 
@@ -139,3 +139,25 @@ def test_a_block_may_lie_in_one_half():
     for side in (0, 1):
         alone = fit.predict(X[half == side], half[half == side])
         np.testing.assert_allclose(alone, whole[half == side], rtol=1e-12)
+
+
+def test_many_classes_that_features_tell_apart_are_penalised_less():
+    """60 classes, 40 rows each: the penalty for ten classes a row would leave little of the fit."""
+    rng = np.random.default_rng(0)
+    label = np.arange(2400) % 60
+    # As texts are: most of what tells classes apart is in directions with little variance.
+    size = np.linspace(2.0, 0.1, 64)
+    X = size * (rng.standard_normal((60, 64))[label] + 1.2 * rng.standard_normal((2400, 64)))
+    Q = np.concatenate([np.ones((2400, 1)), X / X.std()], axis=1).astype(np.float32)
+    halves = [_Half(Q[rows], label[rows], 60) for rows in (slice(1200), slice(1200, None))]
+    part = fitting._ridge_part(*halves)
+    assert part < 1
+    usual = refit(_Half(Q[:1200], label[:1200], 60))
+    chosen = refit(halves[0], part)
+    right = [np.mean((Q[1200:] @ beta).argmax(axis=1) == label[1200:]) for beta in (usual, chosen)]
+    assert right[1] > right[0]
+
+
+def test_few_classes_keep_the_usual_penalty():
+    halves = [_Half(*a_half(seed, 0.3)[:2], C) for seed in (0, 1)]
+    assert fitting._ridge_part(*halves) == 1.0

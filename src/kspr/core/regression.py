@@ -159,6 +159,12 @@ class Equations:
         columns = np.matrix_transpose(self.moment)[..., None]
         return np.matrix_transpose(np.linalg.solve(gram, columns)[..., 0])
 
+    def left(self, beta: np.ndarray) -> float:
+        """Return the squares that coefficients leave, without those of the targets themselves."""
+        # In double precision: it is a difference of two large sums.
+        beta = beta.astype(np.float64)
+        return float(np.sum(beta * (self.gram[:, 0] @ beta - 2 * self.moment)))
+
     def freedom(self, ridge: np.ndarray | float = 0.0) -> np.ndarray:
         """Return the degrees of freedom of the fit, per piece: the sum of its rows' leverages."""
         gram = self.gram[:, 0]
