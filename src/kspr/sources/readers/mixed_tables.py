@@ -5,7 +5,7 @@ So rows are known again by what they hold in the file, and a run keeps the `Enco
 the same of the rows of any later table.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,8 +41,12 @@ class OtherColumn:
         self._values: dict[str, int] = {}
         self._blocks: list[np.ndarray] = []
 
-    def append(self, array: pa.Array) -> None:
-        """Add the next block."""
+    def extend(self, arrays: Iterable[pa.Array]) -> None:
+        """Add the next blocks."""
+        for array in arrays:
+            self._append(array)
+
+    def _append(self, array: pa.Array) -> None:
         if self.unfit:
             return
         try:
@@ -220,7 +224,12 @@ def encode(
             codes = pa.array(label).dictionary_encode().indices.to_numpy()
             same = [o for o in categories if o.says_the_same_as(codes)]
         categories = [o for o in categories if o not in same]
-        gaps, finite = (False, True) if features is None else _gaps(features)
+        gaps, finite = False, True
+        if features is not None:
+            # Without temporary arrays: the least number is NaN if any is.
+            gaps = bool(np.isnan(features.min()))
+            ends = np.fmin.reduce(features, None), np.fmax.reduce(features, None)
+            finite = not np.isinf(ends).any()
         # Infinite numbers are refused with their rows by whoever computes with them.
         if not finite or not (dates or categories or gaps):
             return None
@@ -262,15 +271,6 @@ def _places(category: OtherColumn, values: Sequence[str | None]) -> np.ndarray:
     # A row without a value has the number -1, and so the last place.
     place = np.array([known.get(value, len(values)) for value in [*category.values, None]])
     return np.asarray(place.astype(np.int16)[category.numbers()])
-
-
-def _gaps(features: np.ndarray) -> tuple[bool, bool]:
-    """Return whether numbers are missing, and whether none is infinite."""
-    missing, finite = False, True
-    for rows in _blocks(*features.shape):
-        missing |= bool(np.isnan(features[rows]).any())
-        finite &= not np.isinf(features[rows]).any()
-    return missing, finite
 
 
 def _blocks(n_rows: int, width: int) -> Iterator[slice]:

@@ -82,16 +82,12 @@ class Cells:
         with self._lock:
             if number not in self._loaded:
                 self._loaded[number] = self._segments[number].load()
-                self._forget()
+                held = sum(self._segments[other].nbytes for other in self._loaded)
+                while len(self._loaded) > 1 and held > self._budget:
+                    oldest, _ = self._loaded.popitem(last=False)
+                    held -= self._segments[oldest].nbytes
             self._loaded.move_to_end(number)
             return self._loaded[number]
-
-    def _forget(self) -> None:
-        while len(self._loaded) > 1 and self._held() > self._budget:
-            self._loaded.popitem(last=False)
-
-    def _held(self) -> int:
-        return sum(self._segments[number].nbytes for number in self._loaded)
 
 
 def keep(chunks: Iterable[pa.Array], where: str, *, in_file: bool = False) -> Cells:

@@ -5,7 +5,7 @@ A table becomes records in one pass over the columns that are needed.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -32,7 +32,7 @@ from kspr.sources.readers.labels import (
     labels_with_gaps,
     whole_labels,
 )
-from kspr.sources.readers.mixed_tables import Encoded, Encoder, OtherColumn, encode
+from kspr.sources.readers.mixed_tables import Encoder, OtherColumn, encode
 from kspr.sources.readers.numbers import FeatureBuilder, check_numeric
 from kspr.sources.readers.roles import (
     SINGLE,
@@ -185,17 +185,23 @@ def _records(
         raise InputError(f"{where} has no rows.")
     row_id = _row_id(walked, roles, options, where)
     labels: dict[str, Any] = {}
-    if roles.label:
-        what = f"Label column {roles.label.name!r} of {where}"
-        labels = label_fields(*labels_with_gaps(*_labels(table, walked, roles.label, what)), what)
     truth = groups = None
+    names = class_names(table.metadata)
+    if roles.label:
+        name, what = roles.label.name, f"Label column {roles.label.name!r} of {where}"
+        given = labels_with_gaps(walked.columns[name], what, names.get(name), table.untyped)
+        labels = label_fields(*given, what)
     if roles.truth:
-        what = f"Truth column {roles.truth.name!r} of {where}"
-        truth = whole_labels(*_labels(table, walked, roles.truth, what))
+        name, what = roles.truth.name, f"Truth column {roles.truth.name!r} of {where}"
+        truth = whole_labels(walked.columns[name], what, names.get(name), table.untyped)
     if roles.groups:
-        what = f"Column {roles.groups.name!r} of {where}"
-        groups = group_names(walked.columns[roles.groups.name], what)
-    encoded = _encoded(walked, roles, labels.get("label"), options) if whole else None
+        name = roles.groups.name
+        groups = group_names(walked.columns[name], f"Column {name!r} of {where}")
+    encoded = None
+    if whole and not any(is_list(field.type) for field in roles.features):
+        columns = [field.name for field in roles.features]
+        about = (walked.others, labels.get("label"), options.encoder)
+        encoded = encode(walked.features, columns, *about)
     encoder = None if encoded is None else encoded.encoder
     known = () if encoder is None else (*encoder.dates, *encoder.categories)
     unused = [f.name for f in roles.others if f.name not in known]
@@ -229,16 +235,6 @@ def _records(
     )
 
 
-def _encoded(
-    walked: "_Walked", roles: Roles, label: np.ndarray | None, options: ReadOptions
-) -> Encoded | None:
-    """Return the features of a table of mixed columns; None for one of numbers without gaps."""
-    if any(is_list(field.type) for field in roles.features):
-        return None
-    names = [field.name for field in roles.features]
-    return encode(walked.features, names, walked.others, label, options.encoder)
-
-
 @dataclass(frozen=True)
 class _Walked:
     columns: dict[str, pa.ChunkedArray]
@@ -251,43 +247,35 @@ class _Walked:
 
 def _walk(table: Table, roles: Roles, where: str, dates: Sequence[str] | None) -> _Walked:
     """Read labels, truth, ids and features in one pass; `dates` names those that are known."""
+    # Without an id column, the path of an image identifies its row.
+    path = roles.image if _has_paths(roles) and roles.id is None else None
     # One column may have two roles; it is read once.
-    small = list(dict.fromkeys(f for f in _small(roles) if f))
-    builders = [
-        FeatureBuilder(chosen, where, table.rows) if chosen else None
-        for chosen in (roles.features, roles.probabilities)
-    ]
+    small = {f.name: f for f in (roles.label, roles.truth, roles.id, roles.groups, path) if f}
+    chunks: dict[str, list[pa.Array]] = {name: [] for name in small}
+    numbers = (roles.features, roles.probabilities)
+    builders = [FeatureBuilder(some, where, table.rows) if some else None for some in numbers]
     others = [OtherColumn(f.name, None if dates is None else f.name in dates) for f in roles.others]
-    chunks: list[list[pa.Array]] = [[] for _ in small]
-    groups = (small, roles.features, roles.probabilities, [_as_bytes(f) for f in roles.others])
-    fields = [field for group in groups for field in group]
+    takers: list[tuple[Sequence[Field], Callable[[list[pa.Array]], None]]] = [
+        *(([field], chunks[name].extend) for name, field in small.items()),
+        *((some, b.append) for some, b in zip(numbers, builders, strict=True) if b),
+        *(([_as_bytes(f)], o.extend) for f, o in zip(roles.others, others, strict=True)),
+    ]
+    fields = [field for group, _ in takers for field in group]
     count = 0
     for arrays in table.batches(fields) if fields else ():
         count += len(arrays[0])
         check_row_count(count, where)
         rest = iter(arrays)
-        parts = [list(islice(rest, len(group))) for group in groups]
-        for kept, array in zip(chunks, parts[0], strict=True):
-            kept.append(array)
-        for builder, part in zip(builders, parts[1:3], strict=True):
-            if builder:
-                builder.append(part)
-        for other, array in zip(others, parts[3], strict=True):
-            other.append(array)
+        for group, take in takers:
+            take(list(islice(rest, len(group))))
     columns = {
-        field.name: pa.chunked_array(kept, kept[0].type if kept else field.type)
-        for field, kept in zip(small, chunks, strict=True)
+        name: pa.chunked_array(kept, kept[0].type if kept else small[name].type)
+        for name, kept in chunks.items()
     }
     features, probabilities = (builder.result() if builder else None for builder in builders)
     # Only of features: probabilities need no more than single precision.
     notes = builders[0].notes if builders[0] else ()
     return _Walked(columns, features, probabilities, others, count, notes)
-
-
-def _small(roles: Roles) -> Sequence[Field | None]:
-    # Without an id column, the path of an image identifies its row.
-    path = roles.image if _has_paths(roles) and roles.id is None else None
-    return (roles.label, roles.truth, roles.id, roles.groups, path)
 
 
 def _has_paths(roles: Roles) -> bool:
@@ -306,14 +294,6 @@ def _row_id(walked: _Walked, roles: Roles, options: ReadOptions, where: str) -> 
         return None
     ids = identifiers(column, f"Column {field.name!r} of {where}")
     return None if found_by_name and not all_distinct(ids) else ids
-
-
-def _labels(
-    table: Table, walked: _Walked, field: Field, what: str
-) -> tuple[pa.ChunkedArray, str, Sequence[str] | None, bool]:
-    """Return what the readers of labels are told about a column of them."""
-    names = class_names(table.metadata).get(field.name)
-    return walked.columns[field.name], what, names, table.untyped
 
 
 def _items(table: Table, roles: Roles, source: Path) -> Items | None:
