@@ -220,7 +220,8 @@ def has_decimal_commas(first: pa.RecordBatch, path: Path) -> bool:
     ``1,234`` may mean two numbers. ``0,5``, ``1,25`` and ``1,2345`` mean one.
     """
     texts = [column for column in first.columns if pa.types.is_string(column.type)]
-    with_commas = [column for column in texts if _are_numbers_with_commas(column)]
+    numbers = [c for c in texts if _all(pc.match_substring_regex(c, _COMMA_NUMBER))]
+    with_commas = [c for c in numbers if pc.any(pc.match_substring(c, ",")).as_py()]
     if not with_commas:
         return False
     if any(pc.any(pc.match_substring_regex(c, _NOT_THOUSANDS)).as_py() for c in with_commas):
@@ -232,11 +233,6 @@ def has_decimal_commas(first: pa.RecordBatch, path: Path) -> bool:
     )
 
 
-def _are_numbers_with_commas(column: pa.Array) -> bool:
-    numbers = pc.match_substring_regex(column, _COMMA_NUMBER)
-    return _all(numbers) and bool(pc.any(pc.match_substring(column, ",")).as_py())
-
-
 def declared(column: pa.Array, decimal: str) -> pa.DataType:
     """Return the type that a column is read as, judged by its first block."""
     kind = column.type
@@ -244,25 +240,16 @@ def declared(column: pa.Array, decimal: str) -> pa.DataType:
         return pa.float64()
     if pa.types.is_boolean(kind):
         return kind
-    if pa.types.is_string(kind):
-        if _looks_like_lists(column):
-            return LISTS
-        if _mostly_numbers(column, decimal):
-            # A few words among numbers are an error to report, by row; as text, the column would
-            # silently be no feature.
-            return pa.float64()
-    return pa.string()
-
-
-def _looks_like_lists(column: pa.Array) -> bool:
-    ends = pc.match_substring_regex(column, r"^\s*\[[^\[\]]*\d[^\[\]]*\]\s*$")
+    if not pa.types.is_string(kind):
+        return pa.string()
+    lists = pc.match_substring_regex(column, r"^\s*\[[^\[\]]*\d[^\[\]]*\]\s*$")
     # None for a column without any value, which is no column of lists.
-    return pc.all(ends).as_py() is True
-
-
-def _mostly_numbers(column: pa.Array, decimal: str) -> bool:
+    if pc.all(lists).as_py() is True:
+        return LISTS
     sample = [value.replace(decimal, ".") for value in column.slice(0, 1000).to_pylist() if value]
-    return bool(sample) and sum(map(is_number, sample)) > len(sample) / 2
+    # A few words among numbers are an error to report, by row; as text, the column would silently
+    # be no feature.
+    return pa.float64() if sum(map(is_number, sample)) > len(sample) / 2 else pa.string()
 
 
 def _plain_types(batches: Iterator[pa.RecordBatch], texts: pa.Schema) -> list[pa.DataType]:
@@ -280,11 +267,6 @@ def _plain_types(batches: Iterator[pa.RecordBatch], texts: pa.Schema) -> list[pa
     ]
 
 
-def _few_digits(column: pa.Array) -> Any:
-    digits = pc.utf8_length(pc.replace_substring_regex(column, _INSIGNIFICANT, ""))
-    return pc.less_equal(digits, _EXACT_DIGITS)
-
-
 def _gives_back(column: pa.Array) -> bool:
     """Return whether double precision gives back the cells as they are written."""
     if not _all(pc.match_substring_regex(column, _DECIMAL)):
@@ -292,7 +274,9 @@ def _gives_back(column: pa.Array) -> bool:
     number = column.cast(pa.float64())
     # 16 and 17 digits may be exact too; writing them back shows it.
     same = pc.equal(number.cast(pa.string()), column)
-    return _all(pc.and_(pc.is_finite(number), pc.or_(_few_digits(column), same)))
+    digits = pc.utf8_length(pc.replace_substring_regex(column, _INSIGNIFICANT, ""))
+    exact = pc.or_(pc.less_equal(digits, _EXACT_DIGITS), same)
+    return _all(pc.and_(pc.is_finite(number), exact))
 
 
 def _all(mask: Any) -> bool:

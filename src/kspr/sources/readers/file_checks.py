@@ -147,16 +147,12 @@ def readable(path: Path | str, kind: str) -> Iterator[None]:
     except PermissionError as error:
         raise InputError(f"{path} may not be read. Check its permissions.") from error
     except (OSError, *_DAMAGE) as error:
-        raise _damaged(path, kind, error) from error
-
-
-def _damaged(path: Path | str, kind: str, error: Exception) -> InputError:
-    reason = " ".join(str(error).split()).split(". ")[0].rstrip(".")
-    reason = reason if len(reason) <= 120 else f"{reason[:117]}..."
-    return InputError(
-        f"{path} cannot be read as {kind}; it may be cut short or damaged ({reason}). Write or "
-        "copy it again."
-    )
+        reason = " ".join(str(error).split()).split(". ")[0].rstrip(".")
+        reason = reason if len(reason) <= 120 else f"{reason[:117]}..."
+        raise InputError(
+            f"{path} cannot be read as {kind}; it may be cut short or damaged ({reason}). Write or "
+            "copy it again."
+        ) from error
 
 
 _UNPACKED = "KSPR_MAX_UNPACKED_GB"
@@ -178,16 +174,14 @@ def unpacked_limit(packed: int) -> int:
 
 def check_row_count(count: int, where: object) -> None:
     """Raise if a source has so many rows that memory would not hold what is known of each."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if _HAS_SYSCONF else 16e9
+    known = hasattr(os, "sysconf")
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if known else 16e9
     limit = limit_of(_ROWS, memory / _ROW_BYTES / 1e6, "millions of rows")
     if count > limit * 1e6:
         raise InputError(
             f"{where} has more than {limit:,.4g} million rows, which is what the memory of this "
             f"machine is enough for. Select from a part of them, or set {_ROWS} to a larger number."
         )
-
-
-_HAS_SYSCONF = hasattr(os, "sysconf")
 
 
 def limit_of(variable: str, usual: float, unit: str) -> float:
