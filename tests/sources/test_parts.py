@@ -464,10 +464,8 @@ def test_cifar10_opens_without_decoding_an_image(monkeypatch):
     assert named.items[7].tobytes() == images.items[7].tobytes()
 
 
-def test_a_packed_file_may_unpack_to_so_much_only(tmp_path, refusal, monkeypatch):
+def test_a_packed_arrow_file_may_unpack_to_so_much_only(tmp_path, refusal, monkeypatch):
     table = pa.table({"a": np.zeros(3_000_000, np.float32), "label": np.zeros(3_000_000, np.int8)})
-    pq.write_table(table, tmp_path / "x.parquet")
     feather.write_feather(table, tmp_path / "x.arrow", compression="zstd")
     monkeypatch.setenv("KSPR_MAX_UNPACKED_GB", "0.01")
-    for path in (tmp_path / "x.parquet", tmp_path / "x.arrow"):
-        assert f"{path.name} unpacks to more than 0.01 GB." in refusal(path)
+    assert "x.arrow unpacks to more than 0.01 GB." in refusal(tmp_path / "x.arrow")
