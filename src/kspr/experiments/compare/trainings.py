@@ -161,12 +161,13 @@ def compare_training_source(
     *,
     options: ReadOptions,
     embed: EmbedSettings,
-    settings: TrainSettings,
     command: Sequence[str],
-    noise_rate: float | None = None,
-    out: Path | None = None,
+    **given: Any,
 ) -> TrainingComparison:
-    """Compare training methods on the rows of `source`, by the right labels of `test`."""
+    """Compare training methods on the rows of `source`, by the right labels of `test`.
+
+    All else is `given` to `compare_training`.
+    """
     loaded = load(source, options, embed, labelled=True)
     # Test rows, and those of `kspr predict`, are embedded as these were.
     embed = replace(embed, embedder=loaded.embedder or embed.embedder)
@@ -175,8 +176,6 @@ def compare_training_source(
         loaded.label,
         load_test(test, options, embed),
         methods,
-        settings=settings,
-        noise_rate=noise_rate,
-        out=out,
         about={"origin": asdict(origin_of(loaded, options, command)), "embed": asdict(embed)},
+        **given,
     )

@@ -1,21 +1,4 @@
-"""The methods of others: by probabilities, by neighbours, and by a softmax model in training.
-
-- `Cleanlab`, `Datalab`: confident learning (Northcutt, Jiang and Chuang 2021), by the package.
-- `SmallLoss`: the rule of Co-teaching (Han et al. 2018) on cross-validated losses.
-- `Neighbours`: disagreement with the nearest rows.
-- `TopoFilter`: the largest component of each class's neighbour graph (Wu et al. 2020).
-- `SimiFeat`: wrong labels from the labels of nearest rows (Zhu, Dong and Liu 2022). Two rules on
-  one idea, that a row and its two nearest rows share their true class. `vote` drops a label that
-  another one outnumbers among the nearest rows. `rank` estimates how labels go wrong from triples
-  of labels, and drops that share of each class. Written from the paper, and simpler than the
-  authors' code in four points: one round on all rows instead of many on random parts; features as
-  they are, without augmented images; Euclidean distances instead of cosines; and the transition
-  matrix by expectation maximisation on the triples, where the authors descend on the frequencies
-  of agreement.
-- `Margins`: area under the margin (Pleiss et al. 2020), with made-up labels as the threshold.
-- `LogitMargin`: the same margin, averaged over the epochs, and cut at 0.
-- `Logistic`: multinomial logistic regression that ignores the noise.
-"""
+"""The methods of others: by probabilities, by neighbours, and by a softmax model in training."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -46,7 +29,10 @@ _FIRST_RIGHT = 0.7
 
 @dataclass(frozen=True)
 class Cleanlab:
-    """One of cleanlab's filters on cross-validated probabilities."""
+    """Confident learning (Northcutt, Jiang and Chuang 2021): a filter of the package cleanlab.
+
+    Its input are cross-validated probabilities.
+    """
 
     filter_by: str
     by_probabilities = True
@@ -97,8 +83,8 @@ class Datalab:
 class SmallLoss:
     """Keep the share 1 - e with the smallest loss, where e is the noise rate, which must be known.
 
-    The share is of all samples, not of each class, because Co-teaching ranks a mini-batch as a
-    whole.
+    The rule of Co-teaching (Han et al. 2018) on cross-validated losses. The share is of all
+    samples, not of each class, because Co-teaching ranks a mini-batch as a whole.
     """
 
     by_probabilities = True
@@ -148,7 +134,7 @@ def votes_of(labels: np.ndarray, n_classes: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class TopoFilter:
-    """Keep the largest connected component of every class, without its outliers.
+    """Keep the largest connected component of every class, without its outliers (Wu et al. 2020).
 
     The numbers are those of the public code (github.com/pxiangwu/TopoFilter). With `mutual`, two
     rows are linked only if each is among the nearest of the other; in that code one direction is
@@ -215,7 +201,16 @@ def _disagreement(
 
 @dataclass(frozen=True)
 class SimiFeat:
-    """Keep labels by the votes of the `k` nearest rows, the authors' number."""
+    """Keep labels by the votes of the `k` nearest rows, the authors' number (Zhu et al. 2022).
+
+    Both rules suppose that a row and its two nearest rows share their true class. `vote` drops a
+    label that another one outnumbers among the nearest rows. `rank` estimates how labels go wrong
+    from triples of labels, and drops that share of each class. Written from the paper, and simpler
+    than the authors' code in four points: one round on all rows instead of many on random parts;
+    features as they are, without augmented images; Euclidean distances instead of cosines; and the
+    transition matrix by expectation maximisation on the triples, where the authors descend on the
+    frequencies of agreement.
+    """
 
     rule: Literal["vote", "rank"]
     k: int = 10
@@ -280,10 +275,11 @@ def fit_triples(triples: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.nda
 class Margins:
     """Drop a sample whose margin, averaged over training, is below that of made-up labels.
 
-    Threshold samples, one in ``n_classes + 1``, get the label of an extra class that means
-    nothing. The `percentile` of their areas, the paper's, is the cut-off. As in the paper this is
-    done twice with different threshold samples, so that every sample is judged once. How the model
-    is trained was chosen here with the help of the true labels, in the method's favour.
+    The area under the margin of Pleiss et al. (2020). Threshold samples, one in ``n_classes + 1``,
+    get the label of an extra class that means nothing. The `percentile` of their areas, the
+    paper's, is the cut-off. As in the paper this is done twice with different threshold samples, so
+    that every sample is judged once. How the model is trained was chosen here with the help of the
+    true labels, in the method's favour.
     """
 
     epochs: int = 20
