@@ -2,7 +2,7 @@
 
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -61,7 +61,12 @@ def report(
     from kspr.train.run_folder import is_training_run
 
     if is_training_run(run):
-        _refuse({"--truth": truth, "--q": q, "--selfcheck": selfcheck or None}, run)
+        given = {"--truth": truth, "--q": q, "--selfcheck": selfcheck or None}
+        for flag in (flag for flag, value in given.items() if value is not None):
+            raise InputError(
+                f"{flag} is for the report of one selection, and {run} is a training run. Name the "
+                f"selection: {run}/frozen or {run}/selection."
+            )
         from kspr.report.training_run import write_training_report
 
         path = write_training_report(
@@ -110,13 +115,3 @@ def _read_training(folder: Path, source: Path | None = None) -> "TrainingRun":
         after=inner("selection"),
         sides=read_sides(folder, int(about["rows"])),
     )
-
-
-def _refuse(given: dict[str, Any], run: Path) -> None:
-    """Raise `InputError` if a flag was given that is for one selection."""
-    flags = [flag for flag, value in given.items() if value is not None]
-    if flags:
-        raise InputError(
-            f"{flags[0]} is for the report of one selection, and {run} is a training run. Name the "
-            f"selection: {run}/frozen or {run}/selection."
-        )
