@@ -146,9 +146,11 @@ def read_npz(path: Path, options: ReadOptions) -> Records:
         )
     # X_test goes with y_test: labels of another split would fit by accident only.
     split = next((word for word in name.casefold().split("_") if word in SPLITS), "")
-    label = options.label and archive.named(options.label)
-    usual = archive.called(LABEL_NAMES, split)
-    if options.labels is None and label is None and usual:
+    label, usual = None, archive.called(LABEL_NAMES, split)
+    # With a file of labels, --label names a column of that file.
+    if options.labels is None and options.label is not None:
+        label = archive.named(options.label)
+    elif options.labels is None and usual:
         label = archive.only(usual, "the labels with --label")
     truth = options.truth and archive.named(options.truth)
     truth = truth or next(iter(archive.called(TRUTH_NAMES, split)), None)
