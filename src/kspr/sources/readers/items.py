@@ -38,11 +38,13 @@ __all__ = [
 
 
 class _ItemCells:
-    """Items in a column, or in any other sequence of cells."""
+    """Items in a column, or in any other sequence of cells; in a `folder`, texts are paths."""
 
-    def __init__(self, cells: Cells | Sequence[str] | np.ndarray, where: str) -> None:
+    def __init__(
+        self, cells: Cells | Sequence[str] | np.ndarray, folder: Path | None, where: str
+    ) -> None:
         self._cells: Any = cells
-        self._where = where
+        self._folder, self._where = folder, where
 
     def __len__(self) -> int:
         return len(self._cells)
@@ -55,22 +57,29 @@ class _ItemCells:
         """Yield the bytes of each item, for a fingerprint."""
         return map(self._bytes, self._cells)
 
-    def file(self, row: int) -> Path | None:  # noqa: ARG002 - for items in files
-        """Return the file that an item has to itself; None where it is in the cell."""
-        return None
+    def file(self, row: int) -> Path | None:
+        """Return the file that a cell names; None where the item is in the cell itself."""
+        stored = None if self._folder is None else _stored(self._cells[row])
+        return self._folder / stored if self._folder and isinstance(stored, str) else None
 
     def _bytes(self, cell: Any) -> bytes:
-        return cell.encode() if isinstance(cell, str) else cell or b""
+        stored = _stored(cell)
+        if not isinstance(stored, str):
+            return stored or b""
+        if self._folder is None:
+            return stored.encode()
+        # A missing file counts as empty: the fingerprint changes when it is there again.
+        try:
+            return _file_bytes(self._folder / stored)
+        except UnreadableItemError:
+            return b""
 
 
 class ImageCells(_ItemCells):
     """Images in a column: bytes, paths, or structs of both as Hugging Face stores them."""
 
     kind: Literal["image", "text", "sound"] = "image"
-
-    def __init__(self, cells: Cells | Sequence[str] | np.ndarray, folder: Path, where: str) -> None:
-        super().__init__(cells, where)
-        self._folder = folder
+    _folder: Path
 
     def __getitem__(self, row: int) -> Image.Image:
         stored = _stored(self._cells[row])
@@ -80,21 +89,6 @@ class ImageCells(_ItemCells):
             return _decode(stored, f"The image in row {row} of {self._where}")
         path = self._folder / stored
         return _decode(_file_bytes(path), str(path))
-
-    def file(self, row: int) -> Path | None:
-        """Return the file that a cell names; None where the image is in the cell itself."""
-        stored = _stored(self._cells[row])
-        return self._folder / stored if isinstance(stored, str) else None
-
-    def _bytes(self, cell: Any) -> bytes:
-        stored = _stored(cell)
-        if not isinstance(stored, str):
-            return stored or b""
-        # A missing file counts as empty: the fingerprint changes when it is there again.
-        try:
-            return _file_bytes(self._folder / stored)
-        except UnreadableItemError:
-            return b""
 
 
 class ImageFiles(ImageCells):

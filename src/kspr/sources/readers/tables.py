@@ -300,7 +300,7 @@ def _items(table: Table, roles: Roles, source: Path) -> Items | None:
     if roles.item is None:
         return None
     if roles.text:
-        return TextCells(table.cells(_as_bytes(roles.text)), str(source))
+        return TextCells(table.cells(_as_bytes(roles.text)), None, str(source))
     cells = table.cells(roles.item)
     return ImageCells(cells, source if source.is_dir() else source.parent, str(source))
 
