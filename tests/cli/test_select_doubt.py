@@ -63,6 +63,7 @@ def test_first_answers_join_several_scores(boxes, tmp_path, capsys):
         capsys=capsys,
     )
     assert "A doubt alone has no error rate." in " ".join(text.split())
+    run("report", tmp_path / "run")
     run("verify", tmp_path / "run", "--checks", 100, "--out", tmp_path / "checks.csv")
     checks = pd.read_csv(tmp_path / "checks.csv", dtype=str)
     position = checks["row"].astype(int)
@@ -74,6 +75,8 @@ def test_first_answers_join_several_scores(boxes, tmp_path, capsys):
     assert clean.mean() > 0.4
     assert wrong[clean].mean() < 0.15
     assert (clean[rows] == ~wrong[rows]).all()
+    run("gate", tmp_path / "run", "--max-wrong", 0.1, "--min-kept", 0.2)
+    run("report", tmp_path / "run")
 
 
 def test_without_checks_a_gate_does_not_pass(boxes, tmp_path, capsys):

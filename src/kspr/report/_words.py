@@ -125,8 +125,11 @@ def statistic_of(selection: Selection) -> np.ndarray:
 
     Labels that lost to their knockoff have an infinite doubt, and are shown by their time.
     """
-    if selection.control is None or selection.control in DOUBTING:
+    if selection.control in DOUBTING:
         return selection.doubt
+    if selection.control is None:
+        # Rows of first answers have an infinite doubt.
+        return selection.selection_time
     ahead = np.isfinite(selection.doubt)
     return np.where(ahead, -selection.doubt, selection.selection_time)
 

@@ -205,7 +205,8 @@ def lack_of(run: Run, confidence: float = 0.0) -> str | None:
     """Return why the answers of a run are no guarantee, in a sentence; None if they are one."""
     fitted, checks, checked = run.fitted, run.checks, run.selection.checked
     # Answers inside the selection, not beside it, have no draw that could be computed again.
-    if fitted.checked is not None or checks is None or checked is None or not checked.calibrate:
+    inside = fitted.checked is not None and fitted.checked.calibrate
+    if inside or checks is None or checked is None or not checked.calibrate:
         done = "" if checks is None else checks.progress
         return done or "No rows that `kspr verify` drew at random are checked."
     if checks.guarantee != "mean" and checks.confidence < confidence:
@@ -218,7 +219,7 @@ def lack_of(run: Run, confidence: float = 0.0) -> str | None:
 
 def _estimate(fitted: Selection, selection: Selection) -> Claim:
     """Return the rate that rests on an assumption, if the selection has one."""
-    if fitted.checked is not None:
+    if fitted.checked is not None and fitted.checked.calibrate:
         # Its levels come from answers that cannot be counted again.
         return Claim(None, None, "The answers in it were not given to `kspr verify`.")
     if selection.manifest.seen_labels:
