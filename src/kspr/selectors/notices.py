@@ -51,7 +51,7 @@ _UNCHECKED = (
     "wrong in our measurements."
 )
 _UNCHECKED_CROWD = (
-    "Where people err together, 2 to 3 % of the kept labels were wrong in our measurements when "
+    "Where people err together, 2 to 4 % of the kept labels were wrong in our measurements when "
     "2 % was asked for."
 )
 _UNSEEN = (
