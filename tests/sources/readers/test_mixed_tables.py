@@ -1,5 +1,7 @@
 """Tables as they are: numbers with gaps, dates, categories and names of rows side by side."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kspr.sources.opening import open_source
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import ReadOptions, with_encoder
 from kspr.sources.readers import mixed_tables
 from kspr.sources.records import row_digests
 
@@ -137,3 +139,27 @@ def test_rare_values_share_a_column_and_blocks_do_not_show(tmp_path, monkeypatch
     assert found.features.shape == (3 * N, 8)
     monkeypatch.setattr(mixed_tables, "BLOCK_BYTES", 1000)
     np.testing.assert_array_equal(open_source(table).features, found.features)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"fill": ["a", "b", "c"]}, {"marked": [99]}, {"scale": []}, {"categories": []}, {"more": 1}],
+)
+def test_an_encoder_comes_back_from_json_and_a_damaged_one_does_not(change):
+    encoder = open_source(mixed()).encoder
+    document = json.loads(json.dumps(asdict(encoder)))
+    assert mixed_tables.Encoder.read(document) == encoder
+    with pytest.raises(ValueError, match="the encoder is damaged"):
+        mixed_tables.Encoder.read({**document, **change})
+
+
+def test_the_encoder_of_one_table_encodes_the_rows_of_another():
+    whole = open_source(mixed())
+    options = with_encoder(ReadOptions(), whole.encoder)
+    some = mixed(job=["nurse"] * 20 + ["pilot"] * 20).slice(10, 20)
+    found = open_source(some, options)
+    assert found.features.shape == (20, whole.features.shape[1])
+    np.testing.assert_array_equal(found.features[:, :5], whole.features[10:30, :5])
+    # A nurse is a nurse, and a pilot is none of those that were seen.
+    assert found.features[:, 5:].sum(axis=1).tolist() == [1.0] * 10 + [0.0] * 10
+    assert found.notes[-1].endswith("of no column, is 'pilot' in 'job'.")

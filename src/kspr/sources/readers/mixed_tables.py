@@ -145,7 +145,7 @@ class Encoder:
         try:
             known = Encoder(**document)
             known.rows(np.zeros((1, len(known.fill))), [np.zeros(1, int)] * len(known.categories))
-        except (TypeError, AttributeError, LookupError) as error:
+        except (TypeError, ValueError, AttributeError, LookupError) as error:
             raise ValueError("the encoder is damaged") from error
         return known
 
