@@ -190,10 +190,12 @@ class AnnotatorSelector(BaseSelector):
         consensus = find_consensus(crowd.votes, first, held_out.values, place)
         self.n_features_in_ = held_out.shape[1]
         self.classes_ = crowd.classes
-        self.probabilities_ = np.zeros((len(first), len(crowd.classes)))
+        self.probabilities_, independent = np.zeros((2, len(first), len(crowd.classes)))
         self.probabilities_[:, place] = consensus.chance
+        independent[:, place] = consensus.independent
         self.evidence_weight_ = consensus.evidence_weight
-        self.annotators_ = _annotators(crowd, self.probabilities_)
+        # Together, annotators are one person, which says nothing of each.
+        self.annotators_ = _annotators(crowd, independent)
         selection = self._select(crowd, consensus, held_out)
         self.selection_ = cut_apart(selection, self.q).at(self.q)
         return self
