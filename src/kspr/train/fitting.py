@@ -161,25 +161,20 @@ class Procedure(Protocol):
     @property
     def epoch(self) -> int:
         """Number of epochs that are done."""
-        ...
 
     @property
     def network(self) -> nn.Module:
         """The network in training, and at the end the one that was chosen."""
-        ...
 
     @property
     def clean_mask(self) -> np.ndarray | None:
         """Mask of the kept rows, on every rank."""
-        ...
 
     def begin(self) -> None:
         """Do what comes before the first epoch."""
-        ...
 
     def train(self) -> Epoch:
         """Train for one epoch, and count it."""
-        ...
 
     def new_sides(self, epoch: Epoch) -> np.ndarray | None:  # noqa: ARG002 - for others
         """Return which rows a selection of `epoch` keeps; None if rows cannot change sides."""
@@ -187,15 +182,12 @@ class Procedure(Protocol):
 
     def finish(self) -> ModelChoice:
         """Put the final weights into the network, and return how they were chosen."""
-        ...
 
     def checkpoint(self) -> dict[str, Any]:
         """Return everything that the next epoch depends on."""
-        ...
 
     def load(self, stored: dict[str, Any]) -> None:
         """Restore `checkpoint`."""
-        ...
 
 
 class Training:

@@ -38,13 +38,11 @@ class Inputs(Protocol):
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one row: ``(d,)`` or ``(channels, height, width)``."""
-        ...
 
     def __len__(self) -> int: ...
 
     def take(self, index: Tensor) -> Tensor:
         """Return the rows `index` as a batch."""
-        ...
 
 
 class _Held:
