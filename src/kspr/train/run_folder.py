@@ -21,6 +21,7 @@ from kspr.selectors import Selection
 from kspr.train.settings import TrainSettings
 
 __all__ = [
+    "NETWORK",
     "Checkpoints",
     "RunFolder",
     "check_out",
@@ -31,7 +32,6 @@ __all__ = [
     "metrics_from",
     "read_about",
     "read_metrics",
-    "read_network",
     "read_result",
     "read_selection",
     "read_sides",
@@ -42,7 +42,7 @@ __all__ = [
 
 _FORMAT = 1
 """Version of the files of tensors."""
-_NETWORK = "network.pt"
+NETWORK = "network.pt"
 _KEPT = 2
 """Checkpoints that are kept: the newest, and the one before it."""
 
@@ -244,17 +244,11 @@ class RunFolder:
 
     def finish(self, tensors: dict[str, Any], result: dict[str, Any]) -> None:
         """Write the tensors of the final network, and the result that describes it."""
-        write_tensors(self.path / _NETWORK, tensors)
+        write_tensors(self.path / NETWORK, tensors)
         # After the network: a run counts as finished once this file is there.
         write_json(self.path / RESULT, result)
         if self._board is not None:
             self._board.close()
-
-
-def read_network(path: Path) -> dict[str, Any]:
-    """Return the tensors of the final network of the finished run in `path`."""
-    read_result(path)
-    return read_tensors(path / _NETWORK)
 
 
 def read_selection(path: Path, name: str) -> Selection | None:

@@ -60,13 +60,12 @@ class SimSiamSettings:
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name, least in _LEAST.items():
-            check_count(name, getattr(self, name), least)
+        check_count("epochs", self.epochs, 0)
+        check_count("batch_size", self.batch_size, 2)
+        for name in ("width", "bottleneck", "projector_layers"):
+            check_count(name, getattr(self, name), 1)
         if not self.rate > 0:
             raise InputError(f"rate must be positive, got {self.rate}.")
-
-
-_LEAST = {"epochs": 0, "batch_size": 2, "width": 1, "bottleneck": 1, "projector_layers": 1}
 
 
 class Heads(nn.Module):

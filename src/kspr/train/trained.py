@@ -15,12 +15,13 @@ from kspr.train.inputs import as_inputs
 from kspr.train.metrics import network_outputs
 from kspr.train.pipelines import InputPipeline, stored_pipeline
 from kspr.train.run_folder import (
+    NETWORK,
     classes_from_json,
     read_about,
     read_metrics,
-    read_network,
     read_result,
     read_selection,
+    read_tensors,
 )
 from kspr.train.settings import TrainSettings
 from kspr.train.task import network_for
@@ -135,7 +136,8 @@ def load_trained(folder: str | Path, network: nn.Module | None = None) -> Traine
     True
     """
     folder = Path(folder)
-    about, result, stored = read_about(folder), read_result(folder), read_network(folder)
+    about, result = read_about(folder), read_result(folder)
+    stored = read_tensors(folder / NETWORK)
     try:
         settings = TrainSettings(**about["settings"])
         classes, shape = classes_from_json(about["classes"]), tuple(about["shape"])
