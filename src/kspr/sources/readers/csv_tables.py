@@ -305,7 +305,7 @@ def explain(
     """Return the sentence for a file that Arrow refused with `error`."""
     said = _wrong_line(text)
     if said is None and dialect.table:
-        said = _no_rows(text) or _wrong_cell(text, dialect, numeric)
+        said = _wrong_cell(text, dialect, numeric)
     reason = " ".join(str(error).split())[:120]
     return said or InputError(f"{text.path} cannot be read as a table ({reason}).")
 
@@ -335,12 +335,6 @@ def _too_long(text: PlainText, what: str, line: int) -> InputError:
     )
 
 
-def _no_rows(text: PlainText) -> InputError | None:
-    with text.open() as file:
-        lines = file.read(1 << 20).strip().count(b"\n")
-    return None if lines else InputError(f"{text.path} has no rows below its header.")
-
-
 def _wrong_cell(text: PlainText, dialect: _Dialect, numeric: Sequence[str]) -> InputError | None:
     # Arrow takes longer cells than Python does, whose limit is one of the whole process.
     usual = csv.field_size_limit(BLOCK_BYTES)
@@ -356,7 +350,8 @@ def _wrong_cell(text: PlainText, dialect: _Dialect, numeric: Sequence[str]) -> I
 
 
 def _first_wrong(path: Path, lines: Any, decimal: str, numeric: Sequence[str]) -> InputError | None:
-    header = next(lines)
+    header: list[str] = next(lines, [])
+    row = -1
     columns = [(header.index(name), name) for name in numeric if name in header]
     # Arrow passes over empty lines, so they do not count as rows here either.
     for row, cells in enumerate(filter(None, lines)):
@@ -373,7 +368,7 @@ def _first_wrong(path: Path, lines: Any, decimal: str, numeric: Sequence[str]) -
                     f"{shown(cells[position])} in row {row}. Correct it, or name other columns "
                     "with --features."
                 )
-    return None
+    return None if row >= 0 else InputError(f"{path} has no rows below its header.")
 
 
 def _is_numeric(cell: str, decimal: str) -> bool:
