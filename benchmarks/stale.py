@@ -47,7 +47,7 @@ if __name__ == "__main__":
     arguments(__doc__).parse_args()
     import_all()
     rows = [
-        [f"docs/{bench.page.name}", bench.command, found]
+        [f"docs/{bench.page_name}", bench.command, found]
         for bench in BENCHES
         if (found := state(bench.trials(), bench.files))
     ]
