@@ -47,7 +47,7 @@ _USEFUL = 0.5
 """Largest q that is suggested: above it, most kept labels may be wrong."""
 _CHECK = "Check 100 rows to know."
 _UNCHECKED = (
-    "Where people made the labels and 5 % was asked for, 4 to 11 % of the kept labels were "
+    "Where people made the labels and 5 % was asked for, 4 to 6 % of the kept labels were "
     "wrong in our measurements."
 )
 _UNCHECKED_CROWD = (
