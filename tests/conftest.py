@@ -2,11 +2,16 @@
 
 from dataclasses import dataclass
 
+import hypothesis
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, make_blobs
 
 from kspr.noise import symmetric
+
+# How long an example takes says more of the machine than of the code.
+hypothesis.settings.register_profile("kspr", deadline=None)
+hypothesis.settings.load_profile("kspr")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kspr._arrow import as_array, parquet_names, read_parquet
@@ -26,7 +26,6 @@ VALUES = {
 
 
 @pytest.mark.parametrize("kind", VALUES, ids=str)
-@settings(deadline=None)  # the first use of a type loads parts of Arrow
 @given(data=st.data())
 def test_arrays_are_those_of_arrow_for_any_chunks(kind, data):
     chunks = data.draw(st.lists(st.lists(VALUES[kind], max_size=12), min_size=1, max_size=4))

@@ -8,7 +8,7 @@ from kspr.core.anchors import ANCHOR_SHARE, Anchors, bin_sizes
 from tests.core.transitions import anchors_of
 
 seeds = st.integers(0, 2**32 - 1)
-laws = settings(max_examples=40, deadline=None)
+laws = settings(max_examples=40)
 
 
 @laws

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kspr.core.arrays import gram_of, one_hot, rank_within, row_blocks, rows_times, to_numpy
@@ -37,7 +37,6 @@ def test_one_hot_rows_have_a_single_one() -> None:
     assert one_hot(np.array([2, 0]), 3, np.float32).tolist() == [[0, 0, 1], [1, 0, 0]]
 
 
-@settings(deadline=None)  # BLAS with several threads waits for them
 @given(
     n=st.integers(0, 300),
     first=st.integers(0, 300),

@@ -11,7 +11,7 @@ from tests.core.transitions import transition_of
 from tests.selectors.simulated import symmetric
 
 seeds = st.integers(0, 2**32 - 1)
-laws = settings(max_examples=40, deadline=None)
+laws = settings(max_examples=40)
 
 
 def chances_of(seed: int, c: int, e: float, n: int = 50) -> tuple[Chances, np.ndarray, np.ndarray]:

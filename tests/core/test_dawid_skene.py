@@ -52,7 +52,7 @@ def simulated(rng, n=2_000, c=4, annotators=5, labels=3, right=(0.6, 0.9)):
     return Votes(row, who, label, n, c), truth, matrices
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @example(seed=1140, with_prior=False, rounds=1)  # nobody gives the last class
 @given(seed=st.integers(0, 10_000), with_prior=st.booleans(), rounds=st.integers(1, 4))
 def test_em_is_the_textbooks(seed, with_prior, rounds):

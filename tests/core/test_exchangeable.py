@@ -9,7 +9,7 @@ from kspr.core.exchangeable import Losses
 from kspr.core.grading import Tally
 
 seeds = st.integers(0, 2**32 - 1)
-laws = settings(max_examples=40, deadline=None)
+laws = settings(max_examples=40)
 
 
 def times(

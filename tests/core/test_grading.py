@@ -11,7 +11,7 @@ from tests.core.transitions import drawn_anchors, transition_levels, transition_
 from tests.selectors.simulated import draw_labels, pairs, symmetric
 
 seeds = st.integers(0, 2**32 - 1)
-laws = settings(max_examples=40, deadline=None)
+laws = settings(max_examples=40)
 
 
 def case_of(

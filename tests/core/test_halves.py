@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kspr.core.halves import assign_halves, content_keys, row_keys
 
 seeds = st.integers(0, 2**63 - 1)
-laws = settings(max_examples=40, deadline=None)
+laws = settings(max_examples=40)
 
 
 @laws

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kspr.core.halves import random_halves, rows_by_half, thinned
 from kspr.errors import InputError
 
-laws = settings(max_examples=100, deadline=None)
+laws = settings(max_examples=100)
 sizes = st.lists(st.integers(2, 60), min_size=2, max_size=5)
 
 

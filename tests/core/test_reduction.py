@@ -30,7 +30,7 @@ def align(found: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return found * np.sign((found * reference).sum(axis=-2, keepdims=True))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(12, 80), p=st.integers(1, 10))
 def test_exact_components_are_those_of_scikit_learn(seed: int, n: int, p: int) -> None:
     X = spectrum(seed, n, p, 0.5)

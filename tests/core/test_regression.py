@@ -11,7 +11,7 @@ from .paper.regression_problems import residual_maker
 # --- Least squares and its basis --------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), units=st.sampled_from([1, 3]))
 def test_least_squares_is_numpys_own_on_weighted_rows(seed: int, units: int) -> None:
     rng = np.random.default_rng(seed)
@@ -37,7 +37,7 @@ def test_least_squares_does_not_depend_on_the_blocks_it_walks() -> None:
     )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), intercept=st.booleans(), rank=st.integers(1, 6))
 def test_basis_spans_the_columns_and_is_well_conditioned(
     seed: int, intercept: bool, rank: int

@@ -11,7 +11,7 @@ from tests.core.transitions import drawn_anchors
 from tests.selectors.simulated import KINDS, pairs, symmetric
 
 seeds = st.integers(0, 2**32 - 1)
-laws = settings(max_examples=40, deadline=None)
+laws = settings(max_examples=40)
 
 
 # --- The matrix -------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def wrong_by_verification(selection, truth, folder: Path) -> int:
 
 @pytest.mark.parametrize("true_kind", KINDS)
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(seed=st.integers(0, 2**32 - 1), flips=st.integers(1, N // 3))
 def test_everyone_counts_the_same_wrong_labels(kind: str, true_kind: str, seed: int, flips: int):
     rng = np.random.default_rng(seed)

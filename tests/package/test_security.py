@@ -108,6 +108,7 @@ def test_only_the_reader_of_published_pickles_unpickles():
 def test_only_the_users_own_word_imports_a_module_by_name():
     """A run folder is read by `train` and `runs`: neither hands a name on to an import."""
     by_name = {
+        "_app.py",  # commands, by names that stand in the source
         "__init__.py",  # names that stand in the source, and the embedder module:function of a user
         "_packages.py",  # optional packages, the same
         "weights.py",  # transformers, for its own errors

@@ -16,7 +16,7 @@ from tests.selectors.simulated import as_selection, by_control
 cases = st.one_of(tied_groups(), random_groups())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(case=cases, k=st.integers(1, 49))
 def test_the_curve_says_what_a_cut_at_that_level_does(
     case: tuple[np.ndarray, np.ndarray, int], k: int
@@ -33,7 +33,7 @@ def test_the_curve_says_what_a_cut_at_that_level_does(
         assert curve.share_kept[last] == kept / len(cut)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(case=cases)
 def test_the_curve_rises_and_its_estimate_stays_within_its_level(
     case: tuple[np.ndarray, np.ndarray, int],

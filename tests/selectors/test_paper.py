@@ -103,7 +103,7 @@ def alg_1(W: np.ndarray, factor: Fraction) -> tuple[float, Fraction | None]:
     return T, met
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @drawn(
     case=cases,
     factor=st.sampled_from([Fraction(1), Fraction(1, 8), Fraction(1, 4), Fraction(1, 2)]),

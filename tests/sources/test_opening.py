@@ -116,9 +116,7 @@ NUMBERS = {
 }
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_the_same_data_is_the_same_in_every_format(tmp_path, data):
     """Features, labels and digests do not depend on the format, nor on the stored precision."""

@@ -53,7 +53,7 @@ def write(folder, sizes, kind="parquet", group=4) -> list[str]:
     return uris
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     sizes=st.lists(st.integers(0, 11), min_size=1, max_size=5).filter(any),
     group=st.integers(1, 12),

@@ -21,7 +21,7 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=
 ROWS = st.lists(st.tuples(st.none() | TEXTS, st.none() | TEXTS), min_size=1, max_size=6)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=ROWS, name=st.sampled_from(["x.csv", "x.tsv", "x.csv.gz"]))
 def test_any_text_comes_back_from_a_csv_file(tmp_path, rows, name):
     """By Python's own reader as text; by ours, with missing values told from empty texts."""

@@ -22,7 +22,7 @@ def sides(n, *shape):
     return torch.zeros(n, *shape), zero, torch.ones(n, *shape), one
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     n=st.integers(1, 9),
     height=st.integers(1, 17),

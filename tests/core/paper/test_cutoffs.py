@@ -72,7 +72,7 @@ cases = st.one_of(tied_groups(), random_groups())
 fiftieths = st.integers(1, 49)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(case=cases, k=fiftieths)
 def test_q_values_within_a_level_are_what_equation_t_keeps(
     case: tuple[np.ndarray, np.ndarray, int], k: int
@@ -84,7 +84,7 @@ def test_q_values_within_a_level_are_what_equation_t_keeps(
         np.testing.assert_array_equal(keep[own], kept_by_equation_t(W[own], Fraction(k, 50)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(case=cases)
 def test_a_q_value_is_the_first_level_at_which_equation_t_keeps_the_sample(
     case: tuple[np.ndarray, np.ndarray, int],
@@ -101,7 +101,7 @@ def test_a_q_value_is_the_first_level_at_which_equation_t_keeps_the_sample(
         np.testing.assert_array_equal(levels[cut_groups == cut_group], expected)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(case=cases, seed=st.integers(0, 2**32 - 1))
 def test_q_values_do_not_depend_on_sample_order(
     case: tuple[np.ndarray, np.ndarray, int], seed: int
@@ -113,7 +113,7 @@ def test_q_values_do_not_depend_on_sample_order(
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(case=cases)
 def test_a_smaller_magnitude_never_has_a_larger_q_value(
     case: tuple[np.ndarray, np.ndarray, int],
@@ -126,7 +126,7 @@ def test_a_smaller_magnitude_never_has_a_larger_q_value(
         assert (levels[ahead][order][1:] >= levels[ahead][order][:-1]).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(case=cases, names=st.permutations(range(6)))
 def test_cells_are_names_only(case: tuple[np.ndarray, np.ndarray, int], names: list[int]) -> None:
     W, cut_groups, _ = case
@@ -220,7 +220,7 @@ def test_two_classes_need_kappa() -> None:
 # --- The fallback -----------------------------------------------------------------------------
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(case=cases)
 def test_best_half_is_the_first_half_of_each_cell_sorted_by_doubt(
     case: tuple[np.ndarray, np.ndarray, int],

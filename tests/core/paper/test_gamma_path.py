@@ -45,7 +45,7 @@ def test_path_is_that_of_coordinate_descent_on_the_dense_design(
     assert path[1].any(), "the problem must be one that can fail"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(8, 60),

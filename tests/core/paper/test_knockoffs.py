@@ -77,7 +77,7 @@ def test_closed_form_is_where_the_independent_solvers_path_leaves_zero(
 
 
 @penalties
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_closed_form_is_the_end_of_the_soft_threshold_path(penalty: Penalty, seed: int) -> None:
     rng = np.random.default_rng(seed)

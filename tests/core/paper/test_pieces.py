@@ -36,7 +36,7 @@ def splits(
 
 
 per_class = st.one_of(st.none(), st.integers(2, 20))
-laws = settings(max_examples=100, deadline=None)
+laws = settings(max_examples=100)
 
 
 def split(

@@ -25,7 +25,7 @@ procedures = st.builds(
     statistic=st.sampled_from(list(STATISTICS.values())),
 )
 seeds = st.integers(0, 2**32 - 1)
-laws = settings(max_examples=30, deadline=None)
+laws = settings(max_examples=30)
 
 
 def pieces_of(
@@ -58,7 +58,7 @@ def assert_same(one: Judgement, other: Judgement, select: object = ...) -> None:
 # --- Which rows SPR keeps ---------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     seed=seeds,
     pieces=st.integers(1, 4),

@@ -99,7 +99,7 @@ def test_single_precision_times_have_no_ties_in_large_pieces() -> None:
     assert len(np.unique(times(X.astype(np.float32), label, 3))) == 100_000
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(12, 80),
@@ -118,7 +118,7 @@ def test_times_have_no_ties_on_heavy_tails(
 
 
 @penalties
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1), pieces=st.integers(2, 6), intercept=st.booleans())
 def test_pieces_solved_together_are_solved_as_alone(
     penalty: Penalty, seed: int, pieces: int, intercept: bool
@@ -133,7 +133,7 @@ def test_pieces_solved_together_are_solved_as_alone(
 
 
 @penalties
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1), intercept=st.booleans(), junk=st.floats(-100, 100))
 def test_padding_changes_nothing(penalty: Penalty, seed: int, intercept: bool, junk: float) -> None:
     X, label = labelled(seed, 1, 40, 4, 3)
@@ -149,7 +149,7 @@ def test_padding_changes_nothing(penalty: Penalty, seed: int, intercept: bool, j
 
 
 @penalties
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1), intercept=st.booleans())
 def test_times_follow_their_rows(penalty: Penalty, seed: int, intercept: bool) -> None:
     X, label = labelled(seed, 1, 50, 4, 3)
@@ -160,7 +160,7 @@ def test_times_follow_their_rows(penalty: Penalty, seed: int, intercept: bool) -
 
 
 @penalties
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1), intercept=st.booleans())
 def test_times_do_not_depend_on_the_basis_of_the_columns(
     penalty: Penalty, seed: int, intercept: bool

@@ -28,7 +28,7 @@ def shifts(rng: np.random.Generator, n: int, c: int, rows: int, size: float = 1.
 # --- The conditions ---------------------------------------------------------------------------
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=seeds, n=st.integers(6, 40), p=st.integers(1, 5), repeat=st.booleans())
 def test_irrepresentable_values_are_those_of_the_dense_design(
     seed: int, n: int, p: int, repeat: bool
