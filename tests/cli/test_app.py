@@ -323,3 +323,15 @@ def test_on_a_terminal_a_command_says_within_a_second_what_it_does(monkeypatch, 
     with _app._task_said(select):
         time.sleep(0.05)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [(["select", "x.csv"], "--out"), (["plan", "run"], "--max-wrong"), (["report"], "RUN")],
+)
+def test_what_is_missing_is_named_with_an_example(given, missing, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(given)
+    assert stop.value.code == 2
+    sentence = capsys.readouterr().err
+    assert sentence.startswith(f"kspr: {given[0]} needs {missing}. Example: kspr {given[0]} ")

@@ -150,7 +150,7 @@ def _run(given: list[str]) -> None:
             app.meta(given, exit_on_error=False, print_error=False, result_action="return_value")
     # Whatever is wrong with the input is one line; a traceback means a bug of ours.
     except (KsprError, cyclopts.CycloptsError) as error:
-        sentence = " ".join(str(error).split())
+        sentence = _missing(error, called) or " ".join(str(error).split())
         _stop(sentence if called is None else common.with_dashes(sentence, called), 2)
     except OSError as error:
         _stop(f"{error.filename or 'file'}: {error.strerror or error}", 2)
@@ -158,6 +158,17 @@ def _run(given: list[str]) -> None:
         _stop("not enough memory; reduce --dimensions, or split with --samples-per-class.", 2)
     except KeyboardInterrupt as stop:
         _stop(str(stop) or "interrupted", 130)
+
+
+def _missing(error: Exception, command: Callable[..., None] | None) -> str | None:
+    """Return the sentence for an option or file that is not given, with an example that has it."""
+    # With a keyword, the option is there, and its value is missing.
+    if not isinstance(error, cyclopts.MissingArgumentError) or error.keyword is not None:
+        return None
+    if command is None or error.argument is None:
+        return None
+    example = next(line for line in (command.__doc__ or "").splitlines() if "Example: " in line)
+    return f"{command.__name__} needs {error.argument.name}. {example.strip()}"
 
 
 def _stop(sentence: str, code: int) -> None:
