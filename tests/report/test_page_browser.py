@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kspr import KnockoffsSPR, selfcheck
-from kspr.report import write_report
+from kspr.report import Shown, write_report
 from tests.report.samples import VERIFIED, Texts
 
 pytestmark = pytest.mark.browser
@@ -22,14 +22,16 @@ def report(tmp_path_factory, chosen, digits40, pictures) -> str:
     write_report(
         chosen,
         path,
-        title="An extraordinarilylongtitlewithoutanybreaks" * 2,
-        row_id=rows,
-        items=pictures,
-        truth=chosen.label,
-        run=Path("a run"),
-        selfcheck=selfcheck(digits40.X, digits40.y, repeats=1),
-        verification=VERIFIED,
-        command="kspr select " + "x" * 300,
+        Shown(
+            "An extraordinarilylongtitlewithoutanybreaks" * 2,
+            row_id=rows,
+            items=pictures,
+            truth=chosen.label,
+            run=Path("a run"),
+            selfcheck=selfcheck(digits40.X, digits40.y, repeats=1),
+            verification=VERIFIED,
+            command="kspr select " + "x" * 300,
+        ),
     )
     return path.as_uri()
 
@@ -222,7 +224,7 @@ def test_a_picture_is_enlarged_and_the_keyboard_leads_on(visit):
 
 def test_a_text_is_expanded(visit, chosen, tmp_path):
     texts = Texts([f"text {k} " + "of many words " * 60 + f"end {k}" for k in range(len(chosen))])
-    path = write_report(chosen, tmp_path / "t.html", title="T", items=texts)
+    path = write_report(chosen, tmp_path / "t.html", Shown("T", items=texts))
     page = visit(1000, address=path.as_uri())
     page.click("#more")
     row = chosen.suspect_indices[40]
@@ -237,7 +239,7 @@ def test_a_text_is_expanded(visit, chosen, tmp_path):
 
 def test_the_list_comes_as_csv_that_a_spreadsheet_does_not_run(visit, chosen, tmp_path):
     ids = np.array([f"=cmd|'/C calc'!A{k}" if k % 2 else f'a "{k}", b' for k in range(len(chosen))])
-    path = write_report(chosen, tmp_path / "c.html", title="T", row_id=ids)
+    path = write_report(chosen, tmp_path / "c.html", Shown("T", row_id=ids))
     page = visit(1000, address=path.as_uri())
     page.select_option("#by-given", index=4)
     with page.expect_download() as waiting:
@@ -269,7 +271,7 @@ def test_a_hundred_thousand_suspects_are_listed(visit, shares, tmp_path):
         **{name: getattr(shares, name)[rows] for name in names},
         clean_mask=np.zeros(n, dtype=bool),
     )
-    path = write_report(large, tmp_path / "l.html", title="T")
+    path = write_report(large, tmp_path / "l.html", Shown("T"))
     page = visit(1000, address=path.as_uri())
     assert page.inner_text("#shown") == "100,000 of 100,000 suspects"
     page.fill("#by-text", "99999")
@@ -294,7 +296,7 @@ def test_many_classes_are_folded_until_they_are_asked_for(visit, tmp_path):
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(40), 6)
     selection = KnockoffsSPR().fit(rng.standard_normal((len(y), 5)), y).selection_
-    path = write_report(selection, tmp_path / "m.html", title="T")
+    path = write_report(selection, tmp_path / "m.html", Shown("T"))
     page = visit(1000, address=path.as_uri())
     rows = page.locator("#class-table tbody tr:visible")
     assert rows.count() == 10
