@@ -9,6 +9,7 @@ import pytest
 
 from kspr import KnockoffsSPR, selfcheck
 from kspr.report import Shown, write_report
+from kspr.selectors.notices import doubted_rows
 from tests.report.samples import VERIFIED, Texts
 
 pytestmark = pytest.mark.browser
@@ -147,7 +148,7 @@ def cards(page):
 
 def test_the_filters_show_what_they_say(visit, chosen):
     page = visit(1600)
-    label, rows = chosen.label, chosen.suspect_indices
+    label, rows = chosen.label, doubted_rows(chosen)
     assert page.inner_text("#shown") == f"{len(rows)} of {len(rows)} suspects"
     expected = int((label[rows] == "digit 3").sum())
     page.select_option("#by-given", label=f"digit 3 ({expected})")
@@ -169,7 +170,7 @@ def test_all_suspects_can_be_reached(visit, chosen):
     shown = page.evaluate(
         "[...document.querySelectorAll('#suspect-cards .row-id')].map(p => p.title)"
     )
-    expected = [f"photographs/{'deep/' * 12}{row:06d}.png" for row in chosen.suspect_indices]
+    expected = [f"photographs/{'deep/' * 12}{row:06d}.png" for row in doubted_rows(chosen)]
     assert shown == expected
 
 
@@ -247,12 +248,13 @@ def test_the_list_comes_as_csv_that_a_spreadsheet_does_not_run(visit, chosen, tm
     waiting.value.save_as(tmp_path / "s.csv")
     with (tmp_path / "s.csv").open(newline="", encoding="utf-8-sig") as file:
         found = list(csv.DictReader(file))
-    rows = chosen.suspect_indices[chosen.label[chosen.suspect_indices] == "digit 3"]
+    rows = doubted_rows(chosen)
+    rows = rows[chosen.label[rows] == "digit 3"]
     assert [entry["id"].removeprefix("'") for entry in found] == ids[rows].tolist()
     assert all(entry["id"][0] in "'a" for entry in found)
     assert {entry["given_label"] for entry in found} == {"digit 3"}
     assert np.allclose([float(e["doubt"]) for e in found], chosen.doubt[rows], atol=1e-4)
-    assert {entry["pile"] for entry in found} <= {"probably wrong", "unsure"}
+    assert {entry["judged"] for entry in found} <= {"probably wrong", "uncertain"}
 
 
 def test_a_command_is_copied(visit):

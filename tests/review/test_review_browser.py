@@ -228,6 +228,7 @@ def test_a_text_is_shown_whole_in_its_own_direction(serve, visit, many):
     page.click("[data-tab=fix]")
     page.wait_for_selector("#grid .card")
     page.locator("#grid .enlarge").first.click()
+    page.wait_for_selector("#zoom[open]")
     assert len(page.inner_text("#zoom-box")) > 700
 
 
