@@ -22,8 +22,8 @@ from sklearn.metrics import roc_auc_score
 from _common import Bench, Store, either, markdown_table
 from _data import Case, Sample, checked_rates, cifar10, confused_texts, human_labels
 from kspr import AnnotatorSelector, KnockoffsSPR, Selection
-from kspr.core.chances import TEMPERATURES
 from kspr.core.dawid_skene import Votes, dawid_skene
+from kspr.core.fitting import TEMPERATURES
 from kspr.selectors.knockoffs_spr import held_out_values
 
 TRIALS = Store("crowd")

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.core.anchors import ANCHOR_SHARE, Anchors, bin_sizes
+from kspr.core.transition import ANCHOR_SHARE, Anchors, bin_sizes
 from tests.core.transitions import anchors_of
 
 seeds = st.integers(0, 2**32 - 1)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from kspr.core.chances import _SOFTENING, Chances, calibration_rows
+from kspr.core.fitting import _SOFTENING, Chances, calibration_rows
 from tests.core.transitions import transition_of
 from tests.selectors.simulated import symmetric
 

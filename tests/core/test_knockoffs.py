@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from kspr.core.chances import most_confident
+from kspr.core.regression import most_confident
 
 # --- Labels -----------------------------------------------------------------------------------
 

@@ -5,9 +5,8 @@ import pytest
 from scipy.optimize import check_grad
 from scipy.special import softmax
 
-from kspr.core.anchors import Anchors, bin_sizes
 from kspr.core.noise_model import _PINNED, _Fit, _Sample, fit_noise, sample_rows
-from kspr.core.transition import Transition, estimate_transition
+from kspr.core.transition import Anchors, Transition, bin_sizes, estimate_transition
 from kspr.noise import circular, symmetric
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kspr.core.chances import count_votes, with_votes
+from kspr.core.votes import count_votes, with_votes
 from tests.core.transitions import transition_of
 
 

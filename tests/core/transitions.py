@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from kspr.core.anchors import Anchors, bin_sizes
 from kspr.core.grading import Grading
-from kspr.core.transition import Transition
+from kspr.core.transition import Anchors, Transition, bin_sizes
 
 __all__ = ["anchors_of", "drawn_anchors", "transition_levels", "transition_of"]
 

@@ -15,13 +15,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kspr.core.anchors import Anchors, bin_sizes
 from kspr.core.arrays import rank_within, room_for_tiles, row_blocks, rows_times, tile_type
-from kspr.core.chances import Chances, calibration_rows
 from kspr.core.regression import Basis, Equations, Targets, fit_basis, normal_equations
-from kspr.core.transition import estimate_transition
+from kspr.core.transition import Anchors, Transition, bin_sizes, estimate_transition
 
-__all__ = ["ROUNDS", "LinearFit", "fit_halves", "max_directions", "refit"]
+__all__ = [
+    "ROUNDS",
+    "TEMPERATURES",
+    "Chances",
+    "LinearFit",
+    "calibration_rows",
+    "fit_halves",
+    "max_directions",
+    "refit",
+]
 
 ROUNDS = 4
 """Times that a half is fitted again; more change nothing that was measured."""
@@ -37,6 +44,14 @@ _LEAVE_OUT = 0.5
 many wrong labels; with all of it, the small classes of banking77 lose right ones."""
 _HELD = 1 << 24
 """Fitted values of a half that are held; more are computed again in every pass over them."""
+_SOFTENING = 1.4
+"""The fit is too confident about doubtful samples; a softer softmax orders them better."""
+TEMPERATURES = tuple(0.0125 * 2 ** (step / 2) for step in range(-8, 13))
+"""The more classes, the smaller the differences between fitted values, and the lower the best."""
+_CALIBRATION_ROWS, _FEWER_ROWS = 5_000, 500
+_CALIBRATION_VALUES = 1_000_000
+"""Fitted values from which on fewer rows set the temperature: those of very many classes."""
+_SMALLEST = 1e-30
 
 Fitted = Callable[[slice | np.ndarray], np.ndarray]
 """Fitted values ``(rows, classes)`` of some rows of a half."""
@@ -201,6 +216,54 @@ def _chance_right(fitted: Fitted, label: np.ndarray, n_classes: int) -> np.ndarr
     noise = estimate_transition(anchors.counts())
     chances = Chances.fit(fitted(chosen), label[chosen], noise)
     return np.concatenate([chances.right_of(fitted(rows), label[rows]) for rows in blocks])
+
+
+def calibration_rows(n_rows: int, n_classes: int) -> np.ndarray:
+    """Return the numbers of the rows that the temperature is chosen by."""
+    wanted = min(_CALIBRATION_ROWS, max(_FEWER_ROWS, _CALIBRATION_VALUES // n_classes))
+    return np.arange(0, n_rows, max(1, n_rows // wanted))
+
+
+@dataclass(frozen=True)
+class Chances:
+    """What fitted values say about labels, given how labels go wrong."""
+
+    noise: Transition
+    temperature: float
+
+    @classmethod
+    def fit(cls, prediction: np.ndarray, label: np.ndarray, noise: Transition) -> "Chances":
+        """Choose the temperature under which the given labels are most likely.
+
+        `prediction` and `label` are of the `calibration_rows`.
+        """
+        # (rows, classes): the chance of the given label under each true class.
+        columns = noise.columns(label, prediction.dtype)
+
+        def log_likelihood(temperature: float) -> float:
+            chance = np.sum(_softmax(prediction, temperature) * columns, axis=1)
+            return float(np.mean(np.log(np.maximum(chance, 1e-12))))
+
+        return cls(noise, max(TEMPERATURES, key=log_likelihood))
+
+    def right_of(self, prediction: np.ndarray, label: np.ndarray) -> np.ndarray:
+        """Return the chance that each given label is right, by Bayes' rule."""
+        # A softer softmax than the likeliest one: it orders doubtful samples better.
+        soft = _softmax(prediction, _SOFTENING * self.temperature)
+        # A chance that is rounded to 0 would make a label wrong where no label is wrong.
+        np.maximum(soft, _SMALLEST, out=soft)
+        seen = np.sum(soft * self.noise.columns(label, soft.dtype), axis=1)
+        own = soft[np.arange(len(label)), label] * self.noise.right[label].astype(soft.dtype)
+        return np.asarray(own / seen, dtype=np.float64)
+
+
+def _softmax(prediction: np.ndarray, temperature: float) -> np.ndarray:
+    shown = prediction / temperature
+    # In place: for many classes, new arrays would take longer than the arithmetic.
+    shown -= shown.max(axis=1, keepdims=True)
+    np.exp(shown, out=shown)
+    shown /= shown.sum(axis=1, keepdims=True)
+    return np.asarray(shown)
 
 
 @dataclass(frozen=True)

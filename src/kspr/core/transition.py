@@ -1,5 +1,8 @@
 """Noise that depends on the true class only: its transition matrix, and what follows from it.
 
+The samples that look most like a class are its anchors: their labels show how labels of that class
+go wrong. One pass over blocks of samples finds them, and holds nothing but the best ones so far.
+
 Let ``T[a, k]`` be the chance that a sample of class a carries the label k. Of the samples that
 pass any test on their features, let N_j carry the label j and let M_a be of class a. Then
 ``E N_j = sum_a T[a, j] M_a``, so M follows from N, and ``N_k - T[k, k] M_k`` is how many of
@@ -12,16 +15,28 @@ and is stored as such for very many classes. So is its inverse (Sherman and Morr
 entries next to nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array, issparse
+from scipy.sparse import coo_array, csr_array, diags_array, issparse
 
 from kspr.core.arrays import rows_times
 
-__all__ = ["MANY_CLASSES", "Transition", "estimate_transition"]
+__all__ = [
+    "ANCHOR_SHARE",
+    "MANY_CLASSES",
+    "Anchors",
+    "Transition",
+    "bin_sizes",
+    "estimate_transition",
+]
 
+ANCHOR_SHARE = 0.06
+"""Share of a class that serves as anchors: fewer are purer, more are surer."""
+_LEAST_ANCHORS = 15
+"""Per class and half, unless that were more than a fifth of them."""
 MANY_CLASSES = 1024
 """Classes up to which the matrix is written out: a larger one would take over 8 MB."""
 _MOST_OWN = 0.9
@@ -29,6 +44,114 @@ _MOST_OWN = 0.9
 where the matrix is not written out: what is beyond that counts as spread evenly."""
 _NOTHING = 1e-7
 """Entries of an inverse, whose largest are about 1, below which they are left out."""
+
+
+def bin_sizes(label: np.ndarray, half: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return how many samples of each class are in each half: ``(2, classes)``."""
+    return np.stack([np.bincount(label[half == side], minlength=n_classes) for side in (0, 1)])
+
+
+class Anchors:
+    """The labels of the anchors among the samples that were added so far.
+
+    `sizes` are the `bin_sizes` of all samples that will be added: they set how many anchors a class
+    has in a half. Of samples that tie at the border those that were added first are anchors, so
+    blocks are added, and states joined, in the order of the samples.
+
+    `least` has for each bin what an anchor must reach at least, if that is known; the less must be
+    kept. It may be a guess: `complete` tells whether it was too high.
+    """
+
+    def __init__(self, sizes: np.ndarray, least: np.ndarray | None = None) -> None:
+        self._n_classes = sizes.shape[1]
+        # A bin is a class in a half.
+        self._sizes = sizes.reshape(-1)
+        few = np.minimum(_LEAST_ANCHORS, np.ceil(self._sizes / 5))
+        self._wanted = np.maximum(few, np.rint(ANCHOR_SHARE * self._sizes)).astype(np.int64)
+        # What a further anchor must reach.
+        self._least = np.full(len(self._sizes), -np.inf) if least is None else least.copy()
+        # Columns of what may still be anchors: bin, label, prediction.
+        self._candidates: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def add(self, prediction: np.ndarray, label: np.ndarray, half: np.ndarray) -> None:
+        """Add a block: the samples' predictions ``(rows, classes)``, labels and halves.
+
+        Predictions come from the other half, so that no label has a part in choosing itself.
+        """
+        for side in (0, 1):
+            rows = np.flatnonzero(half == side)
+            shown = prediction if len(rows) == len(half) else prediction[rows]
+            first = side * self._n_classes
+            least = self._least[first : first + self._n_classes]
+            self._raise(least, shown, self._wanted[first : first + self._n_classes])
+            row, column = np.nonzero(shown >= least.astype(shown.dtype))
+            self._candidates.append((first + column, label[rows[row]], shown[row, column]))
+        if sum(len(bins) for bins, _, _ in self._candidates) > 2 * self._wanted.sum():
+            self._prune()
+
+    @classmethod
+    def joined(cls, states: Sequence["Anchors"]) -> "Anchors":
+        """Return the anchors of the samples of all `states`, which are in their order."""
+        whole = cls(states[0]._sizes.reshape(2, -1))
+        for state in states:
+            whole._least = np.maximum(whole._least, state._least)
+            whole._candidates += state._candidates
+        whole._prune()
+        return whole
+
+    def guess(self, prediction: np.ndarray, half: np.ndarray) -> np.ndarray:
+        """Return what anchors must reach, in nearly all cases, by a random part of the samples."""
+        part = Anchors(self._sizes.reshape(2, -1))
+        members = np.repeat(self._sizes.reshape(2, -1).sum(axis=1), self._n_classes)
+        share = np.repeat(np.bincount(half, minlength=2), self._n_classes) / np.maximum(members, 1)
+        wanted = share * self._wanted
+        # Four standard errors more: a guess that is too high costs another pass.
+        part._wanted = np.ceil(wanted + 4 * np.sqrt(wanted) + 4).astype(np.int64)
+        # The labels of anchors have no part in what these reach.
+        part.add(prediction, np.zeros(len(half), dtype=np.int64), half)
+        part._prune()
+        return part._least
+
+    @property
+    def complete(self) -> bool:
+        """Whether all anchors are here; without a guess, they always are once all is added."""
+        self._prune()
+        count = np.bincount(self._candidates[0][0], minlength=len(self._wanted))
+        members = self._sizes.reshape(2, -1).sum(axis=1, keepdims=True)
+        expected = np.minimum(self._wanted.reshape(2, -1), members).reshape(-1)
+        return bool((count >= expected).all())
+
+    def counts(self) -> csr_array:
+        """Return the number of anchors of each class (row) that have each label (column)."""
+        self._prune()
+        bins, label, _ = self._candidates[0]
+        c = self._n_classes
+        # Equal entries are added up.
+        return coo_array((np.ones(len(bins)), (bins % c, label)), shape=(c, c)).tocsr()
+
+    @staticmethod
+    def _raise(least: np.ndarray, shown: np.ndarray, wanted: np.ndarray) -> None:
+        """Set, where nothing is known yet, what an anchor must reach by this block alone."""
+        for k in np.flatnonzero(np.isneginf(least) & (wanted > 0) & (wanted < len(shown))):
+            place = len(shown) - wanted[k]
+            least[k] = np.partition(shown[:, k], place)[place]
+        least[wanted == 0] = np.inf
+
+    def _prune(self) -> None:
+        """Keep the anchors of the samples so far, the first of those that tie."""
+        if not self._candidates:
+            empty = np.empty(0, dtype=np.int64)
+            self._candidates = [(empty, empty, np.empty(0))]
+        bins, label, shown = (np.concatenate(part) for part in zip(*self._candidates, strict=True))
+        # lexsort is stable, and takes its last key as the first one to sort by.
+        order = np.lexsort((-shown, bins))
+        bins = bins[order]
+        rank = np.arange(len(bins)) - np.searchsorted(bins, bins)
+        last = rank == self._wanted[bins] - 1
+        self._least[bins[last]] = shown[order[last]]
+        kept = rank < self._wanted[bins]
+        order = order[kept]
+        self._candidates = [(bins[kept], label[order], shown[order])]
 
 
 @dataclass(frozen=True)

@@ -16,16 +16,15 @@ from functools import partial
 
 import numpy as np
 
-from kspr.core.anchors import Anchors, bin_sizes
-from kspr.core.chances import all_times, closed_form_times, most_confident, with_votes
 from kspr.core.exchangeable import Losses
 from kspr.core.fitting import LinearFit, fit_halves, max_directions
 from kspr.core.grading import Grading, Tally
 from kspr.core.halves import HalfRows, assign_halves, random_halves, row_keys, rows_by_half, thinned
 from kspr.core.noise_model import NoiseModels, fit_noise, sample_rows
 from kspr.core.reduction import PCA, fit_pca
-from kspr.core.regression import Basis
-from kspr.core.transition import Transition, estimate_transition
+from kspr.core.regression import Basis, all_times, closed_form_times, most_confident
+from kspr.core.transition import Anchors, Transition, bin_sizes, estimate_transition
+from kspr.core.votes import with_votes
 from kspr.selectors.parts import Columns, Features, HostFeatures
 
 __all__ = [

@@ -9,9 +9,9 @@ from sklearn.utils import _safe_indexing
 from kspr._progress import ProgressMode
 from kspr._text import text_table
 from kspr.core.arrays import reachable
-from kspr.core.chances import closed_form_times
 from kspr.core.dawid_skene import Consensus, dawid_skene, find_consensus
 from kspr.core.intervals import wilson_interval
+from kspr.core.regression import closed_form_times
 from kspr.selectors.base import BaseSelector
 from kspr.selectors.cut_groups import cut_apart, cut_by_class
 from kspr.selectors.knockoffs_spr import HeldOut, KnockoffsSPR, held_out_values

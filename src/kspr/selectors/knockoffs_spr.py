@@ -13,7 +13,6 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kspr._progress import Progress, ProgressMode
-from kspr.core.chances import WIDTH, count_votes
 from kspr.core.duplicates import conflicting, contradicted, join_sets, repeated
 from kspr.core.exchangeable import Losses
 from kspr.core.fitting import ROUNDS, LinearFit
@@ -22,6 +21,7 @@ from kspr.core.labels import Labels, codes_in, encode_labels
 from kspr.core.noise_model import NoiseModels
 from kspr.core.reduction import PCA
 from kspr.core.transition import Transition
+from kspr.core.votes import WIDTH, count_votes
 from kspr.errors import InputError
 from kspr.selectors._passes import (
     Compare,

@@ -8,11 +8,11 @@ import numpy as np
 from sklearn.utils import Tags
 
 from kspr.core.arrays import to_numpy
-from kspr.core.chances import closed_form_times
 from kspr.core.exchangeable import Losses
 from kspr.core.grading import Grading
 from kspr.core.labels import Labels, as_label_array, name_rows, places_in
 from kspr.core.probabilities import fit_probabilities, memorised_share
+from kspr.core.regression import closed_form_times
 from kspr.errors import InputError
 from kspr.selectors._passes import Compare, Grade, shares_of
 from kspr.selectors.base import BaseSelector

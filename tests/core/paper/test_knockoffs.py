@@ -8,7 +8,6 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import chisquare
 from sklearn.linear_model import Lasso, MultiTaskLasso
 
-from kspr.core.chances import all_times
 from kspr.core.paper.knockoffs import (
     STATISTICS,
     asymmetric,
@@ -18,6 +17,7 @@ from kspr.core.paper.knockoffs import (
     symmetric_min,
 )
 from kspr.core.paper.selection_times import PENALTIES, Penalty, group, shrink
+from kspr.core.regression import all_times
 
 penalties = pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES.keys())
 almost_one = float(np.nextafter(1, 0))

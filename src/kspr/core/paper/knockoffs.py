@@ -5,8 +5,8 @@ from typing import Protocol
 import numpy as np
 
 from kspr.core.arrays import one_hot
-from kspr.core.chances import closed_form_times
 from kspr.core.paper.selection_times import Penalty, group
+from kspr.core.regression import closed_form_times
 
 __all__ = [
     "STATISTICS",

@@ -7,10 +7,9 @@ from typing import Literal
 import numpy as np
 
 from kspr.core.arrays import FEW_PIECES, rank_within, row_blocks
-from kspr.core.chances import most_confident
 from kspr.core.paper.knockoffs import Statistic, asymmetric, penalised_times
 from kspr.core.paper.selection_times import STEPS, Penalty, group, selection_times
-from kspr.core.regression import Targets, fit_basis, least_squares
+from kspr.core.regression import Targets, fit_basis, least_squares, most_confident
 
 __all__ = [
     "FirstStep",
