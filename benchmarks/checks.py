@@ -24,7 +24,7 @@ from _data import Case, Sample, cifar10, confused_texts, human_labels
 from _fsr_cases import CASES
 from kspr import KnockoffsSPR, Selection
 from kspr.core.conformal import conformal_steps
-from kspr.core.prediction_powered import Estimate, plain_share
+from kspr.core.shares import Estimate, plain_share
 from kspr.noise import symmetric
 
 DRAWS, CHECKERS, ESTIMATES = (Store(name) for name in ("draws", "checkers", "estimates"))

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.core.exchangeable import Losses
-from kspr.core.grading import Tally
+from kspr.core.grading import Losses, Tally
 
 seeds = st.integers(0, 2**32 - 1)
 laws = settings(max_examples=40)

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from scipy.stats import fisher_exact as scipys_test
 
-from kspr.core.intervals import (
+from kspr.core.shares import (
     clopper_pearson_bounds,
     clopper_pearson_interval,
     fisher_exact,
-    wilson_interval,
 )
+from kspr.core.transition import wilson_interval
 
 
 @given(n=st.integers(1, 300), share=st.floats(0, 1))

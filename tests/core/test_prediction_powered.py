@@ -5,8 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kspr.core.intervals import clopper_pearson_interval
-from kspr.core.prediction_powered import Estimate, assisted_share, combined, plain_share
+from kspr.core.shares import (
+    Estimate,
+    assisted_share,
+    clopper_pearson_interval,
+    combined,
+    plain_share,
+)
 
 
 def test_checks_alone_have_the_exact_interval():

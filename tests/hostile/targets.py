@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from kspr.errors import InputError
-from kspr.selectors.manifest import fingerprint
+from kspr.selectors.base import fingerprint
 from kspr.sources.joining import with_label_file
 from kspr.sources.opening import open_source, open_table
 from kspr.sources.options import ReadOptions

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from kspr.core.prediction_powered import Estimate
+from kspr.core.shares import Estimate
 from kspr.errors import UnreadableItemError
 from kspr.report.training_run import TrainingRun
 from kspr.runs.verify import Verification

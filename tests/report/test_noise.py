@@ -6,7 +6,7 @@ from kspr import KnockoffsSPR
 from kspr.report._page import noise_figure
 from kspr.report._words import level
 from kspr.report.plots import average_flip, largest_flips, tile_classes
-from kspr.selectors.noise_estimate import NoiseEstimate
+from kspr.selectors.provenance import NoiseEstimate
 from tests.report.samples import Page
 
 

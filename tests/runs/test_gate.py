@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kspr import KnockoffsSPR
-from kspr.core.intervals import clopper_pearson_interval
+from kspr.core.shares import clopper_pearson_interval
 from kspr.errors import InputError
 from kspr.runs.gate import Gate, Requirement, gate_run, write_junit
 from kspr.runs.run import load_run

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from kspr import KnockoffsSPR, PaperKnockoffsSPR, Selection, selection_quality
-from kspr.core.paper.cutoffs import q_values
-from kspr.selectors.manifest import Manifest
+from kspr.core.paper.knockoffs import q_values
+from kspr.selectors.provenance import Manifest
 from tests.conftest import Noisy
 
 __all__ = [

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kspr import SPR, InputError, KnockoffsSPR
-from kspr.core.paper.cutoffs import q_values
+from kspr.core.paper.knockoffs import q_values
 from kspr.selectors.cut_groups import trace_curve
 from tests.core.paper.test_cutoffs import random_groups, tied_groups
 from tests.selectors.simulated import as_selection, by_control

@@ -5,8 +5,8 @@ import json
 import numpy as np
 
 from kspr import KnockoffsSPR
+from kspr.selectors.base import fingerprint, plain
 from kspr.selectors.look import look
-from kspr.selectors.manifest import fingerprint, plain
 from kspr.selectors.parts import HostFeatures
 
 

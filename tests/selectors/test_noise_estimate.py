@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kspr.selectors.noise_estimate import NoiseEstimate
+from kspr.selectors.provenance import NoiseEstimate
 
 
 def estimate(ends, **more):

@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 
 from kspr.core.arrays import reachable
-from kspr.core.intervals import clopper_pearson_bounds
+from kspr.core.shares import clopper_pearson_bounds
 
 __all__ = [
     "LevelSteps",

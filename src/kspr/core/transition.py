@@ -31,6 +31,7 @@ __all__ = [
     "Transition",
     "bin_sizes",
     "estimate_transition",
+    "wilson_interval",
 ]
 
 ANCHOR_SHARE = 0.06
@@ -367,3 +368,22 @@ def _scaled(matrix: np.ndarray | csr_array, factor: np.ndarray) -> np.ndarray | 
     scaled = csr_array(diags_array(factor) @ matrix)
     scaled.eliminate_zeros()
     return scaled
+
+
+def wilson_interval(counts: np.ndarray, total: np.ndarray, z: float = 1.96) -> np.ndarray:
+    """Return Wilson's two-sided interval for ``counts / total``, low and high along a first axis.
+
+    `z` is its half width in standard errors, by default that of 95 %. It works elementwise, and
+    stays inside [0, 1].
+
+    >>> low, high = wilson_interval(np.array([0, 5]), np.array([10, 10]))
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([0.0, 0.237], [0.278, 0.763])
+    """
+    # Without observations: the interval of 0 in 1, where 0 / 0 would give nan.
+    total = np.maximum(total, 1.0)
+    share = counts / total
+    scale = 1.0 + z**2 / total
+    middle = (share + z**2 / (2 * total)) / scale
+    reach = z * np.sqrt(share * (1 - share) / total + z**2 / (4 * total**2)) / scale
+    return np.stack([np.maximum(0.0, middle - reach), np.minimum(1.0, middle + reach)])

@@ -20,9 +20,9 @@ from kspr.core.labels import truly_clean
 from kspr.errors import InputError
 from kspr.report._words import level, name, scale_of, statistic_of
 from kspr.selectors import Selection
-from kspr.selectors.noise_estimate import NoiseEstimate
 from kspr.selectors.notices import doubted_rows, estimated_share
 from kspr.selectors.options import DOUBTING
+from kspr.selectors.provenance import NoiseEstimate
 from kspr.selectors.validation import check_count
 
 __all__ = ["Plots"]

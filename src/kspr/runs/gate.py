@@ -15,8 +15,8 @@ import numpy as np
 
 from kspr._files import write_text
 from kspr._text import percent, shorten, visible
-from kspr.core.intervals import clopper_pearson_interval, fisher_exact
 from kspr.core.labels import places_in
+from kspr.core.shares import clopper_pearson_interval, fisher_exact
 from kspr.errors import InputError, UnreadableItemError
 from kspr.runs.draws import drawable
 from kspr.runs.run import Run, load_run

@@ -16,9 +16,8 @@ from kspr.runs.answers import apply_checks, read_checks
 from kspr.selectors import Selection
 from kspr.selectors.checked import Checked, Drawn, Guarantee
 from kspr.selectors.cut_groups import CutGroups, cut_group_columns
-from kspr.selectors.manifest import Manifest
-from kspr.selectors.noise_estimate import ASSUMPTIONS, NoiseEstimate
 from kspr.selectors.options import DOUBTING
+from kspr.selectors.provenance import ASSUMPTIONS, Manifest, NoiseEstimate
 from kspr.selectors.summary import STATUS_MEANING
 
 __all__ = ["load_selection", "save_selection"]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kspr.core.intervals import clopper_pearson_interval
+from kspr.core.shares import clopper_pearson_interval
 from kspr.errors import InputError
 from kspr.runs.answers import (
     CANNOT_TELL,

@@ -15,17 +15,24 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from kspr.core.exchangeable import Losses
 from kspr.core.fitting import LinearFit, fit_halves, max_directions
-from kspr.core.grading import Grading, Tally
+from kspr.core.grading import Grading, Losses, Tally
 from kspr.core.halves import HalfRows, assign_halves, random_halves, row_keys, rows_by_half, thinned
 from kspr.core.noise_model import NoiseModels, fit_noise, sample_rows
 from kspr.core.reduction import PCA, fit_pca
 from kspr.core.regression import Basis, all_times, closed_form_times, most_confident
-from kspr.core.transition import Anchors, Transition, bin_sizes, estimate_transition
+from kspr.core.transition import (
+    Anchors,
+    Transition,
+    bin_sizes,
+    estimate_transition,
+    wilson_interval,
+)
 from kspr.core.votes import with_votes
 from kspr.selectors.parts import Columns, Features, HostFeatures
+from kspr.selectors.provenance import NoiseEstimate
 
 __all__ = [
     "Compare",
@@ -36,6 +43,7 @@ __all__ = [
     "Split",
     "components",
     "components_of",
+    "describe_noise",
     "fit_split",
     "held_out",
     "judge",
@@ -256,6 +264,27 @@ def shares_of(models: NoiseModels, scores: np.ndarray) -> tuple[Transition, tupl
     )
     ends = by_class.wrong_share, by_people.wrong_share
     return by_people if models.people else by_class, ends
+
+
+def describe_noise(
+    transition: Transition, ends: tuple[float, float], classes: np.ndarray
+) -> NoiseEstimate:
+    """Return a transition matrix with its intervals and the overall rate, which has two `ends`."""
+    counts, matrix = transition.counts, transition.matrix
+    size = counts.sum(axis=1)
+    low = high = matrix
+    if transition.written:
+        intervals = wilson_interval(csr_array(counts).toarray(), np.maximum(size, 1e-9)[:, None])
+        low, high = np.minimum(intervals[0], matrix), np.maximum(intervals[1], matrix)
+    return NoiseEstimate(
+        rate=transition.wrong_share,
+        rate_interval=(min(ends), max(ends)),
+        transition=matrix,
+        low=low,
+        high=high,
+        anchors=np.rint(size).astype(np.int64),
+        classes=classes,
+    )
 
 
 def _values(

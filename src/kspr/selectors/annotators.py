@@ -10,13 +10,13 @@ from kspr._progress import ProgressMode
 from kspr._text import text_table
 from kspr.core.arrays import reachable
 from kspr.core.dawid_skene import Consensus, dawid_skene, find_consensus
-from kspr.core.intervals import wilson_interval
 from kspr.core.regression import closed_form_times
+from kspr.core.transition import wilson_interval
 from kspr.selectors.base import BaseSelector
 from kspr.selectors.cut_groups import cut_apart, cut_by_class
 from kspr.selectors.knockoffs_spr import HeldOut, KnockoffsSPR, held_out_values
-from kspr.selectors.noise_estimate import NoiseEstimate
 from kspr.selectors.options import CutName
+from kspr.selectors.provenance import NoiseEstimate
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import check_choice, check_rate
 from kspr.selectors.vote_tables import Crowd, read_votes

@@ -1,5 +1,6 @@
 """What all selectors share: scikit-learn's interface, seeds, and the manifest of a selection."""
 
+import hashlib
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
@@ -7,11 +8,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, _safe_indexing, check_random_state
 
+from kspr import _packages
 from kspr.noise import check_seed
-from kspr.selectors.manifest import Manifest, fingerprint, plain, versions
+from kspr.selectors.provenance import Manifest
 from kspr.selectors.selection import Selection
 
-__all__ = ["BaseSelector", "split_rng"]
+__all__ = ["BaseSelector", "fingerprint", "plain", "split_rng", "versions"]
 
 _STREAM = 0x6B737072
 """Makes these random numbers differ from those of a caller who uses the same seed."""
@@ -58,10 +60,12 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
 
     def _seed(self) -> int:
         """Return the seed that the manifest records; a RandomState gives a number too."""
-        # None and a RandomState are scikit-learn's to read.
-        if isinstance(self.random_state, int | np.integer):
+        try:
+            generator = check_random_state(self.random_state)
+        except ValueError:
             check_seed(self.random_state, "random_state")
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+            raise
+        return int(generator.randint(2**31 - 1))
 
     def _manifest(
         self,
@@ -88,3 +92,35 @@ class BaseSelector(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is
             fingerprint=fingerprint(content, shape, labels),
             versions=versions(),
         )
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a result can depend on."""
+    installed = _packages.versions("knockoffs-spr", "numpy", "scikit-learn")
+    names = {"knockoffs-spr": "kspr"}
+    return {names.get(package, package): str(number) for package, number in installed.items()}
+
+
+def fingerprint(content: np.ndarray, shape: tuple[int, int], labels: np.ndarray) -> str:
+    """Return a digest of features and labels: equal for equal data, however it is stored.
+
+    `content` has a number for the content of each row.
+    """
+    # The shape too: rows of zeros have one content, however long they are.
+    digest = hashlib.sha256(repr(shape).encode())
+    digest.update(np.ascontiguousarray(content).data)
+    # Labels of any type have a text; their storage (fixed width, object) must not matter.
+    for start in range(0, len(labels), 1 << 16):
+        texts = map(str, labels[start : start + (1 << 16)].tolist())
+        digest.update(("\x1f".join(texts) + "\x1f").encode())
+    return digest.hexdigest()
+
+
+def plain(value: Any) -> Any:
+    """Return `value` as JSON can hold it: numbers and text as they are, objects by their repr."""
+    if isinstance(value, np.generic):
+        # JSON knows Python's numbers only.
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return repr(value)

@@ -10,7 +10,7 @@ import numpy as np
 
 from kspr._text import percent
 from kspr.core.conformal import loose_pool
-from kspr.core.prediction_powered import Estimate, assisted_share, combined, plain_share
+from kspr.core.shares import Estimate, assisted_share, combined, plain_share
 from kspr.errors import InputError
 from kspr.selectors.checked import Guarantee, steps_of
 from kspr.selectors.options import DOUBTING

@@ -14,9 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kspr._progress import Progress, ProgressMode
 from kspr.core.duplicates import conflicting, contradicted, join_sets, repeated
-from kspr.core.exchangeable import Losses
 from kspr.core.fitting import ROUNDS, LinearFit
-from kspr.core.grading import Grading
+from kspr.core.grading import Grading, Losses
 from kspr.core.labels import Labels, codes_in, encode_labels
 from kspr.core.noise_model import NoiseModels
 from kspr.core.reduction import PCA
@@ -31,6 +30,7 @@ from kspr.selectors._passes import (
     Reduction,
     Split,
     components_of,
+    describe_noise,
     fit_split,
     held_out,
     judge,
@@ -40,7 +40,6 @@ from kspr.selectors.base import BaseSelector, split_rng
 from kspr.selectors.checked import read_checked
 from kspr.selectors.cut_groups import at_best_f1, cut_apart, cut_by_class
 from kspr.selectors.look import Census, look
-from kspr.selectors.noise_estimate import describe_noise
 from kspr.selectors.options import MODELLED, ControlName, CutName, DuplicatesName, LevelName
 from kspr.selectors.parts import Columns, Features, HostFeatures, is_dask, threads
 from kspr.selectors.selection import Selection

@@ -12,7 +12,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 from kspr.errors import InputError
 from kspr.selectors.cut_groups import CutGroups
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
-from kspr.selectors.noise_estimate import NoiseEstimate
+from kspr.selectors.provenance import NoiseEstimate
 from kspr.selectors.selection import Selection
 
 __all__ = ["MultiLabelSelector"]

@@ -7,8 +7,15 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 
 from kspr.core.labels import Labels, codes_in, name_rows
-from kspr.core.paper.cutoffs import LEVELS, best_half, first_level, q_values, theorem_factor
-from kspr.core.paper.knockoffs import STATISTICS, random_labels
+from kspr.core.paper.knockoffs import (
+    LEVELS,
+    STATISTICS,
+    best_half,
+    first_level,
+    q_values,
+    random_labels,
+    theorem_factor,
+)
 from kspr.core.paper.pieces import Pieces
 from kspr.core.paper.procedure import Procedure, judge
 from kspr.errors import InputError

@@ -8,17 +8,15 @@ import numpy as np
 from sklearn.utils import Tags
 
 from kspr.core.arrays import to_numpy
-from kspr.core.exchangeable import Losses
-from kspr.core.grading import Grading
+from kspr.core.grading import Grading, Losses
 from kspr.core.labels import Labels, as_label_array, name_rows, places_in
 from kspr.core.probabilities import fit_probabilities, memorised_share
 from kspr.core.regression import closed_form_times
 from kspr.errors import InputError
-from kspr.selectors._passes import Compare, Grade, shares_of
+from kspr.selectors._passes import Compare, Grade, describe_noise, shares_of
 from kspr.selectors.base import BaseSelector
 from kspr.selectors.cut_groups import at_best_f1, cut_apart, cut_by_class
 from kspr.selectors.look import look
-from kspr.selectors.noise_estimate import describe_noise
 from kspr.selectors.options import MODELLED, ControlName, CutName
 from kspr.selectors.parts import HostFeatures
 from kspr.selectors.selection import Selection

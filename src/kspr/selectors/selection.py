@@ -20,11 +20,10 @@ from kspr.selectors.checked import (
 )
 from kspr.selectors.cut_groups import Curve, CutGroups, recut, trace_curve, uncut
 from kspr.selectors.estimates import Estimates, estimate, noise_rate
-from kspr.selectors.manifest import Manifest
-from kspr.selectors.noise_estimate import ASSUMPTIONS, SEEN_LABELS, NoiseEstimate
 from kspr.selectors.notices import LEAST_EXPLAINED, Ends, explained
 from kspr.selectors.options import DEFAULT_Q, DOUBTING, MODELLED, NOT_HELD, UNSEEN
 from kspr.selectors.plan import Plan, plan
+from kspr.selectors.provenance import ASSUMPTIONS, SEEN_LABELS, Manifest, NoiseEstimate
 from kspr.selectors.relabelling import THRESHOLD, Relabelling, relabelling
 from kspr.selectors.summary import Summary, summarise
 from kspr.selectors.validation import check_count, check_rate

@@ -17,11 +17,11 @@ from kspr.errors import InputError
 from kspr.noise import check_seed
 from kspr.selectors.flips import ESTIMATED, HARD, KINDS, FlipData, flip
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
-from kspr.selectors.noise_estimate import NoiseEstimate
 from kspr.selectors.notices import Ends
 from kspr.selectors.options import MODELLED
 from kspr.selectors.paper import PaperKnockoffsSPR
 from kspr.selectors.parts import HostFeatures
+from kspr.selectors.provenance import NoiseEstimate
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import (
     check_choice,

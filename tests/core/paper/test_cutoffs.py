@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from kspr.core.arrays import reachable
-from kspr.core.paper.cutoffs import (
+from kspr.core.paper.knockoffs import (
     LEVELS,
     best_half,
     first_level,

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import enet_path
 
 from kspr.core.metrics import selection_quality
-from kspr.core.paper.cutoffs import q_values
-from kspr.core.paper.knockoffs import STATISTICS
+from kspr.core.paper.knockoffs import STATISTICS, q_values
 from kspr.core.paper.procedure import Judgement, Procedure, judge, keep_smallest, spr_times
 from kspr.core.paper.selection_times import PENALTIES, Penalty, group, selection_times
 from kspr.core.regression import Targets, fit_basis

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.core.paper.cutoffs import q_values, theorem_factor
-from kspr.core.paper.selection_times import gamma_path, lasso
-from kspr.core.paper.theory import irrepresentable_values
+from kspr.core.paper.knockoffs import q_values, theorem_factor
+from kspr.core.paper.selection_times import gamma_path, irrepresentable_values, lasso
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -25,8 +25,8 @@ from kspr.features.loading import check_rows_alone, options_for_test
 from kspr.features.options import EmbedSettings
 from kspr.noise import check_seed
 from kspr.selectors import KnockoffsSPR
+from kspr.selectors.base import versions
 from kspr.selectors.look import look
-from kspr.selectors.manifest import versions
 from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.parts import HostFeatures
 from kspr.selectors.probability import read_probabilities

@@ -14,8 +14,7 @@ import numpy as np
 
 from kspr.core.labels import encode_labels, truly_clean
 from kspr.core.metrics import selection_quality
-from kspr.core.paper.selection_times import gamma_path
-from kspr.core.paper.theory import irrepresentable_values
+from kspr.core.paper.selection_times import gamma_path, irrepresentable_values
 from kspr.errors import InputError
 from kspr.experiments.reproduce.data import Sample, corrupted, identity, open_sample
 from kspr.experiments.reproduce.recipes import Variant

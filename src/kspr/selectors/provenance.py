@@ -1,17 +1,14 @@
-"""How labels go wrong: what each control assumes, and the noise that it estimates.
+"""What a selection rests on: how it was computed, and how labels go wrong by its estimate.
 
 A saved selection is read without loading what fits one, so nothing heavy is imported here.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from kspr.core.transition import Transition
-
-__all__ = ["ASSUMPTIONS", "SEEN_LABELS", "NoiseEstimate", "describe_noise"]
+__all__ = ["ASSUMPTIONS", "SEEN_LABELS", "Manifest", "NoiseEstimate"]
 
 ASSUMPTIONS = {
     "people": "Assumes that labels go wrong by their true class, and where the data show it more "
@@ -34,6 +31,27 @@ SEEN_LABELS = (
     "labels were wrong in our measurements (docs/training.md)."
 )
 """What a rate would need, and lacks, if the features come from a network in training."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything that is needed to compute the same result again, except the data."""
+
+    method: str
+    """Class of the selector."""
+    parameters: dict[str, Any]
+    """Its parameters; objects by their repr."""
+    seed: int
+    """Seed of the random numbers, as drawn from ``random_state``."""
+    n_samples: int
+    n_features: int
+    fingerprint: str
+    """Digest of features and labels."""
+    versions: dict[str, str]
+    """Versions of Python and of the packages that the result depends on."""
+    seen_labels: bool = False
+    """Whether the features come from a network that was trained on these labels: then the error
+    rate is an estimate that is too low."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,28 +96,3 @@ class NoiseEstimate:
         if low == high:
             return f"About {rate} of all labels are wrong."
         return f"About {rate} of all labels are wrong: {low} to {high}, by the kind of mistakes."
-
-
-def describe_noise(
-    transition: "Transition", ends: tuple[float, float], classes: np.ndarray
-) -> NoiseEstimate:
-    """Return a transition matrix with its intervals and the overall rate, which has two `ends`."""
-    from scipy.sparse import csr_array
-
-    from kspr.core.intervals import wilson_interval
-
-    counts, matrix = transition.counts, transition.matrix
-    size = counts.sum(axis=1)
-    low = high = matrix
-    if transition.written:
-        intervals = wilson_interval(csr_array(counts).toarray(), np.maximum(size, 1e-9)[:, None])
-        low, high = np.minimum(intervals[0], matrix), np.maximum(intervals[1], matrix)
-    return NoiseEstimate(
-        rate=transition.wrong_share,
-        rate_interval=(min(ends), max(ends)),
-        transition=matrix,
-        low=low,
-        high=high,
-        anchors=np.rint(size).astype(np.int64),
-        classes=classes,
-    )

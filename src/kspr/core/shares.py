@@ -1,4 +1,4 @@
-"""Shares of wrong labels from checked rows and a model's chances together, with intervals.
+"""Shares that were counted, with their intervals: alone, or with the help of a model's chances.
 
 Prediction-powered inference: the model says how likely each label is wrong, for all rows; a random
 sample of checked rows says how far the model is off. Their difference is averaged and added, so
@@ -12,16 +12,70 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import betaincinv
 
-from kspr.core.intervals import clopper_pearson_interval
-
-__all__ = ["Estimate", "assisted_share", "combined", "plain_share"]
+__all__ = [
+    "Estimate",
+    "assisted_share",
+    "clopper_pearson_bounds",
+    "clopper_pearson_interval",
+    "combined",
+    "fisher_exact",
+    "plain_share",
+]
 
 _FEW = 10.0
 """Wrong (or right) checked rows at which the model has half of its weight: with fewer, how much it
 explains cannot be told."""
 _LEAST = 5
 """Checked rows from which on the model is used at all."""
+
+
+def clopper_pearson_bounds(n_hit: float, n: float, confidence: float) -> tuple[float, float]:
+    """Return Clopper and Pearson's exact bounds for a share of `n_hit` in `n`, each one-sided.
+
+    The true share is above the first with probability `confidence`, and below the second with
+    the same. Without observations they are 0 and 1.
+
+    >>> low, high = clopper_pearson_bounds(0, 59, 0.95)
+    >>> round(low, 3), round(high, 3)
+    (0.0, 0.05)
+    """
+    if n == 0:
+        return 0.0, 1.0
+    # With no hit, or only hits, one parameter is 0 and the beta distribution has no quantiles.
+    low = float(betaincinv(n_hit, n - n_hit + 1, 1 - confidence)) if n_hit else 0.0
+    high = float(betaincinv(n_hit + 1, n - n_hit, confidence)) if n_hit < n else 1.0
+    return low, high
+
+
+def clopper_pearson_interval(
+    n_hit: float, n: float, confidence: float = 0.95
+) -> tuple[float, float]:
+    """Return Clopper and Pearson's exact two-sided interval for a share of `n_hit` in `n`.
+
+    >>> low, high = clopper_pearson_interval(0, 59)
+    >>> round(low, 3), round(high, 3)
+    (0.0, 0.061)
+    """
+    return clopper_pearson_bounds(n_hit, n, 1 - (1 - confidence) / 2)
+
+
+def fisher_exact(n_hit: int, n: int, n_hit_before: int, n_before: int) -> float:
+    """Return the chance of at least `n_hit` in `n` if the share is no larger than before.
+
+    Fisher's exact test of two counted shares, one-sided: small for a share that has grown. It is
+    never too small, whatever the numbers are.
+
+    >>> round(fisher_exact(9, 20, 1, 20), 4)
+    0.0042
+    """
+    from scipy.stats import hypergeom  # takes half a second to import
+
+    # Without observations nothing has grown; the distribution is not defined.
+    if n == 0:
+        return 1.0
+    return float(hypergeom.sf(n_hit - 1, n + n_before, n_hit + n_hit_before, n))
 
 
 @dataclass(frozen=True)
