@@ -30,10 +30,9 @@ from kspr.noise import asymmetric_cifar10, symmetric
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 from kspr.train import TrainSettings, fit
-from kspr.train.inputs import Images, image_inputs
-from kspr.train.pipelines import ImagePipeline
+from kspr.train.inputs import ImagePipeline, Images, image_inputs
 from kspr.train.run_folder import read_tensors, write_tensors
-from kspr.train.simsiam import Pretraining, SimSiamSettings
+from kspr.train.unlabelled import Pretraining, SimSiamSettings
 
 IMAGES = SHARED / "cifar10"
 TRIALS = Store("train_images")

@@ -19,7 +19,7 @@ from kspr.cli import main
 from kspr.cli.train import EpochLines, epoch_line, time_left
 from kspr.core.metrics import SelectionQuality
 from kspr.errors import InputError
-from kspr.train.metrics import Epoch
+from kspr.train.task import Epoch
 from tests.cli.commands import fails, run
 from tests.conftest import Noisy
 from tests.train.conftest import folder, one_thread  # noqa: F401 - fixtures

@@ -125,7 +125,6 @@ SAME_IDEA = {
     "figures": "what all figures share, and the figures of the paper",
     "fitting": "a fit to labels that are partly wrong: of the halves, and of a network",
     "labels": "what a label is, and how files hold them",
-    "metrics": "how good a selection is, and a network that learns from it",
     "options": "what a user may choose in each room",
     "parts": "rows that are read a part at a time: of features, and of files",
     "pieces": "the paper's pieces, and the selectors that split data into them",

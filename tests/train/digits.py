@@ -6,9 +6,9 @@ from sklearn.datasets import load_digits
 
 from kspr.noise import symmetric
 from kspr.train import TrainSettings
-from kspr.train.distributed import World
-from kspr.train.pipelines import pipeline_for
+from kspr.train.inputs import pipeline_for
 from kspr.train.task import Setup, make_task, network_for
+from kspr.train.world import World
 from tests.conftest import Noisy
 
 

@@ -11,11 +11,11 @@ from kspr.errors import InputError
 from kspr.noise import symmetric
 from kspr.train import fit
 from kspr.train.cycle import Cycle
-from kspr.train.distributed import World
 from kspr.train.guard import ModelChoice
 from kspr.train.inputs import as_inputs
-from kspr.train.metrics import network_outputs
 from kspr.train.policies import choose
+from kspr.train.task import network_outputs
+from kspr.train.world import World
 
 
 class Misled(kspr.KnockoffsSPR):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from kspr.train.distributed import Group, World, rank_zero_first
+from kspr.train.world import Group, World, rank_zero_first
 from tests.cli.test_train import SHORT
 
 SCRIPT = """
@@ -129,7 +129,7 @@ def test_shards_are_gathered_in_the_order_of_rows(monkeypatch, n):
         for place, value in zip(out, padded, strict=True):
             place.copy_(value)
 
-    monkeypatch.setattr("kspr.train.distributed.dist.all_gather", gather)
+    monkeypatch.setattr("kspr.train.world.dist.all_gather", gather)
     assert torch.equal(groups[1].all_gather(parts[1], n), rows)
 
 

@@ -16,7 +16,7 @@ from kspr.train.guard import (
     is_behind,
     keeps_nearly_all,
 )
-from kspr.train.metrics import Performance
+from kspr.train.task import Performance
 
 
 @pytest.fixture(scope="module")

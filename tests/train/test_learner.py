@@ -9,7 +9,6 @@ from torch.nn.functional import one_hot
 from kspr.errors import InputError
 from kspr.models.build import build_network
 from kspr.models.network import Outputs, wrap_network
-from kspr.train.distributed import World
 from kspr.train.learner import (
     Learner,
     Pools,
@@ -22,6 +21,7 @@ from kspr.train.learner import (
     train_epoch,
 )
 from kspr.train.settings import TrainSettings
+from kspr.train.world import World
 from tests.train.digits import digit_images, network_of, setup_of
 
 

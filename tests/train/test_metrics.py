@@ -7,18 +7,17 @@ import pytest
 import torch
 
 from kspr.models.build import build_network
-from kspr.train.distributed import World
-from kspr.train.inputs import Vectors
-from kspr.train.metrics import (
+from kspr.train.inputs import Vectors, pipeline_for
+from kspr.train.settings import TrainSettings
+from kspr.train.task import (
     Epoch,
     accuracy,
+    make_task,
     network_outputs,
     performance_of,
     quality_of,
 )
-from kspr.train.pipelines import pipeline_for
-from kspr.train.settings import TrainSettings
-from kspr.train.task import make_task
+from kspr.train.world import World
 
 WORLD = World(torch.device("cpu"))
 EPOCH = Epoch(

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from kspr.train.distributed import World
 from kspr.train.inputs import Images
-from kspr.train.patches import Patches, learn_patches, patch_features
+from kspr.train.unlabelled import Patches, learn_patches, patch_features
+from kspr.train.world import World
 
 WORLD = World(torch.device("cpu"))
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch.nn.functional import one_hot
 
-from kspr.train.pipelines import cutmix, mixup
-from kspr.train.randomness import beta
+from kspr.train.inputs import cutmix, mixup
+from kspr.train.world import beta
 
 
 def rng(seed=0):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy import stats
 
-from kspr.train.randomness import (
+from kspr.train.world import (
     beta,
     chance,
     deterministic,

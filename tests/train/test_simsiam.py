@@ -15,7 +15,7 @@ from kspr.models.build import build_network
 from kspr.models.network import BodyNetwork, Network, Outputs, seeded
 from kspr.train.augment import ViewSettings
 from kspr.train.inputs import Images
-from kspr.train.simsiam import (
+from kspr.train.unlabelled import (
     Heads,
     Pretraining,
     SimSiamSettings,

@@ -18,7 +18,7 @@ from kspr.sources.options import AS_FOUND, ReadOptions
 if TYPE_CHECKING:
     from kspr.selectors import Selection
     from kspr.train import Trained
-    from kspr.train.metrics import Epoch
+    from kspr.train.task import Epoch
 
 __all__ = ["train"]
 

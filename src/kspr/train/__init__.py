@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kspr.train.callback import CleanSampler, FeatureStore, SelectionCallback
-    from kspr.train.fitting import fit
+    from kspr.train.fitting import Trained, fit, load_trained
     from kspr.train.settings import TrainSettings
-    from kspr.train.trained import Trained, load_trained
 
 __all__ = [
     "CleanSampler",
@@ -28,9 +27,9 @@ _HOMES = {
     "FeatureStore": "callback",
     "SelectionCallback": "callback",
     "TrainSettings": "settings",
-    "Trained": "trained",
+    "Trained": "fitting",
     "fit": "fitting",
-    "load_trained": "trained",
+    "load_trained": "fitting",
 }
 
 

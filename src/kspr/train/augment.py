@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from kspr.errors import InputError
 from kspr.selectors.validation import check_types
-from kspr.train.randomness import chance, integers_below, uniform
+from kspr.train.world import chance, integers_below, uniform
 
 __all__ = [
     "Boxes",

@@ -25,8 +25,8 @@ from torch.utils.data import Sampler
 from kspr.errors import InputError
 from kspr.selectors import KnockoffsSPR, Selection
 from kspr.train.guard import examine
-from kspr.train.metrics import check_finite
 from kspr.train.policies import with_seen_labels
+from kspr.train.task import check_finite
 
 __all__ = ["CleanSampler", "FeatureStore", "SelectionCallback"]
 

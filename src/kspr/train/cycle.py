@@ -20,15 +20,6 @@ from kspr.models.network import Network
 from kspr.selectors import Selection
 from kspr.train.guard import Guard, Health, ModelChoice, choose_model, keeps_nearly_all
 from kspr.train.learner import Learner, Pools, check_tensor, train_epoch
-from kspr.train.metrics import (
-    Epoch,
-    Performance,
-    better,
-    check_converged,
-    network_outputs,
-    performance_of,
-    quality_of,
-)
 from kspr.train.policies import (
     Alg3,
     Chosen,
@@ -41,7 +32,16 @@ from kspr.train.policies import (
     with_seen_labels,
 )
 from kspr.train.run_folder import Checkpoints
-from kspr.train.task import Setup
+from kspr.train.task import (
+    Epoch,
+    Performance,
+    Setup,
+    better,
+    check_converged,
+    network_outputs,
+    performance_of,
+    quality_of,
+)
 
 __all__ = ["Cycle", "State", "make_cycle"]
 

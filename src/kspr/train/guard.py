@@ -26,8 +26,7 @@ from torch import Tensor, nn
 from kspr.core.labels import codes_in
 from kspr.selectors import Selection
 from kspr.train.learner import Learner, Pools, check_tensor, train_epoch
-from kspr.train.metrics import Performance, better
-from kspr.train.task import Setup
+from kspr.train.task import Performance, Setup, better
 
 __all__ = [
     "MOST_CLASSES",

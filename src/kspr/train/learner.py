@@ -18,11 +18,9 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from kspr._progress import Progress, ProgressMode
 from kspr.errors import InputError
 from kspr.models.network import Network, evaluating, seeded
-from kspr.train.distributed import World
-from kspr.train.metrics import check_converged
-from kspr.train.randomness import generator_for, seed_for
 from kspr.train.settings import TrainSettings
-from kspr.train.task import Setup, steps_per_epoch
+from kspr.train.task import Setup, check_converged, steps_per_epoch
+from kspr.train.world import World, generator_for, seed_for
 
 __all__ = [
     "Batch",

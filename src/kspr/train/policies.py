@@ -19,11 +19,11 @@ from kspr.train.guard import (
     estimated_transition,
     finds_little_noise,
 )
-from kspr.train.patches import patch_features
 from kspr.train.referees import Parts, Unseen, ask_referees, first_copies, random_parts, teach
 from kspr.train.run_folder import Checkpoints
 from kspr.train.settings import TrainSettings, make_selector, referee_selector
 from kspr.train.task import Setup, Task
+from kspr.train.unlabelled import patch_features
 
 if TYPE_CHECKING:
     from kspr.train.cycle import Cycle

@@ -27,8 +27,6 @@ from kspr.models.network import Network
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.knockoffs_spr import held_out_values
 from kspr.train.learner import Learner, Pools, check_tensor, train_epoch
-from kspr.train.metrics import network_outputs
-from kspr.train.randomness import generator_for
 from kspr.train.run_folder import Checkpoints
 from kspr.train.settings import make_selector
 from kspr.train.soft_labels import (
@@ -42,7 +40,8 @@ from kspr.train.soft_labels import (
     soft_labels,
     with_given_labels,
 )
-from kspr.train.task import Setup, steps_per_epoch
+from kspr.train.task import Setup, network_outputs, steps_per_epoch
+from kspr.train.world import generator_for
 
 __all__ = ["Parts", "Unseen", "ask_referees", "first_copies", "random_parts", "teach"]
 

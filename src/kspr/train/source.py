@@ -24,13 +24,12 @@ from kspr.selectors.validation import check_types
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 from kspr.sources.records import Records
-from kspr.train.distributed import rank_zero_first, the_world
-from kspr.train.fitting import fit
+from kspr.train.fitting import Trained, fit, load_trained
 from kspr.train.inputs import image_inputs
-from kspr.train.metrics import Epoch
 from kspr.train.run_folder import check_out, check_same, read_about
 from kspr.train.settings import TrainSettings
-from kspr.train.trained import Trained, load_trained
+from kspr.train.task import Epoch
+from kspr.train.world import rank_zero_first, the_world
 
 __all__ = ["Predictions", "load_source", "predict_source", "train_source"]
 

@@ -11,10 +11,10 @@ from kspr.experiments.baselines.method import Batch, Run
 from kspr.experiments.baselines.trainer import fit_method
 from kspr.noise import symmetric
 from kspr.train import TrainSettings
-from kspr.train.distributed import World
+from kspr.train.inputs import pipeline_for
 from kspr.train.learner import Learner
-from kspr.train.pipelines import pipeline_for
 from kspr.train.task import make_task, network_for
+from kspr.train.world import World
 
 
 def small_run(n_learners=1, n=24, n_classes=4, epochs=10, noise_rate=None) -> tuple[Run, Batch]:

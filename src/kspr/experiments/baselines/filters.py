@@ -25,8 +25,8 @@ from kspr.experiments.baselines.method import (
 from kspr.experiments.compare.peers.others import TopoFilter as Components
 from kspr.experiments.compare.peers.shared import Shared
 from kspr.models.network import Network
-from kspr.train.metrics import network_outputs
-from kspr.train.randomness import generator_for
+from kspr.train.task import network_outputs
+from kspr.train.world import generator_for
 
 
 def _due(run: Run, begin: float, every: float) -> bool:

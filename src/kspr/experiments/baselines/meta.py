@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from kspr.experiments.baselines.method import Batch, Method, Run, classifier_of
 from kspr.models.network import evaluating
-from kspr.train.randomness import generator_for
+from kspr.train.world import generator_for
 
 
 @dataclass(frozen=True)

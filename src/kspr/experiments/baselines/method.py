@@ -13,12 +13,11 @@ from torch import Tensor, nn
 
 from kspr.errors import InputError
 from kspr.models.network import BodyNetwork, Network, Outputs
-from kspr.train.distributed import World
+from kspr.train.inputs import InputPipeline
 from kspr.train.learner import Learner
-from kspr.train.metrics import network_outputs
-from kspr.train.pipelines import InputPipeline
 from kspr.train.settings import TrainSettings
-from kspr.train.task import Task
+from kspr.train.task import Task, network_outputs
+from kspr.train.world import World
 
 __all__ = ["KEPT", "Batch", "Method", "Run", "classifier_of", "cross_entropies"]
 

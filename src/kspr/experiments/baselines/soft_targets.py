@@ -21,7 +21,7 @@ from torch.nn import functional
 from kspr.experiments.baselines.method import Batch, Method, Run
 from kspr.models.network import evaluating
 from kspr.train.learner import mean_loss, pseudo_labels
-from kspr.train.randomness import beta, generator_for
+from kspr.train.world import beta, generator_for
 
 
 def prior_term(p: Tensor) -> Tensor:

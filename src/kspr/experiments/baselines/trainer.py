@@ -21,17 +21,22 @@ from kspr.errors import InputError
 from kspr.experiments.baselines import make_method
 from kspr.experiments.baselines.method import KEPT, Batch, Method, Run
 from kspr.models.network import seeded
-from kspr.train.distributed import the_world
-from kspr.train.fitting import Procedure, Training, fit
+from kspr.train.fitting import Procedure, Trained, Training, fit
 from kspr.train.guard import ModelChoice
+from kspr.train.inputs import pipeline_for
 from kspr.train.learner import Learner, Pools, epoch_batches
-from kspr.train.metrics import Epoch, check_finite, performance_of, quality_of
-from kspr.train.pipelines import pipeline_for
-from kspr.train.randomness import generator_for, seed_for
 from kspr.train.run_folder import RunFolder
 from kspr.train.settings import TrainSettings
-from kspr.train.task import Setup, make_task, network_for
-from kspr.train.trained import Trained
+from kspr.train.task import (
+    Epoch,
+    Setup,
+    check_finite,
+    make_task,
+    network_for,
+    performance_of,
+    quality_of,
+)
+from kspr.train.world import generator_for, seed_for, the_world
 
 __all__ = ["fit_method", "train_by"]
 

@@ -16,9 +16,9 @@ from kspr.experiments.reproduce.data import Sample
 from kspr.experiments.reproduce.trials import TrialSpec, levels, quality_of
 from kspr.models.build import build_network
 from kspr.models.network import BodyNetwork, Network, seeded
+from kspr.train.fitting import Trained
 from kspr.train.inputs import as_inputs
 from kspr.train.settings import TrainSettings
-from kspr.train.trained import Trained
 
 __all__ = ["train"]
 

@@ -1,16 +1,19 @@
-"""Training in one process or several: which rows a process trains on, and how values are shared.
+"""The processes that train together, and their random numbers.
 
 `World` is one process alone. Under ``torchrun``, `Group` trains each process (rank) on its shard of
-every batch, gathers features from all ranks, and broadcasts the decisions of rank 0.
+every batch, gathers features from all ranks, and broadcasts the decisions of rank 0. Random numbers
+follow from a seed and the place in the run, not from earlier draws: no state is stored, and a run
+that is resumed draws the same numbers.
 """
 
 import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TypeVar
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -18,7 +21,21 @@ from torch.nn.parallel import DistributedDataParallel
 
 from kspr.models.device import pick_device
 
-__all__ = ["Group", "World", "rank_zero_first", "the_world", "training_device"]
+__all__ = [
+    "Group",
+    "World",
+    "beta",
+    "chance",
+    "deterministic",
+    "generator_for",
+    "integers_below",
+    "rank_zero_first",
+    "seed_for",
+    "the_world",
+    "training_device",
+    "uniform",
+]
+
 
 _Result = TypeVar("_Result")
 _PATIENCE = timedelta(hours=12)
@@ -139,3 +156,67 @@ def training_device(name: str, local_rank: int = 0) -> torch.device:
     """Return the device called `name` for training; ``"auto"`` is a GPU if there is one."""
     # Apple's mps is left to those who name it: it has no float64, and was not tested here.
     return pick_device(name, local_rank=local_rank, auto=("cuda", "cpu"))
+
+
+_STREAM = 0x747261696E
+"""Separates these numbers from those of a caller who uses the same seed, for noise for example."""
+_NAMES = ("split", "order", "batch", "layers", "network", "pretrain", "patches")
+_PURPOSES = {name: k for k, name in enumerate(_NAMES)}
+
+
+def seed_for(seed: int, purpose: str, *place: int) -> int:
+    """Return the seed for `purpose` at `place`, such as (learner, epoch, rank)."""
+    # SeedSequence mixes all words, so neighbouring places have unrelated streams.
+    words = [_STREAM, seed, _PURPOSES[purpose], *place]
+    return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0] >> 1)
+
+
+def generator_for(seed: int, purpose: str, *place: int) -> torch.Generator:
+    """Return a generator on the CPU for `purpose` at `place`."""
+    # On the CPU whatever the device: GPUs would draw other numbers.
+    return torch.Generator().manual_seed(seed_for(seed, purpose, *place))
+
+
+@contextmanager
+def deterministic() -> Iterator[None]:
+    """Let torch refuse operations whose result may differ between runs, while the block runs."""
+    before = torch.are_deterministic_algorithms_enabled()
+    benchmark = torch.backends.cudnn.benchmark
+    torch.use_deterministic_algorithms(True)
+    # Benchmarking picks the fastest kernel, which may differ from run to run.
+    torch.backends.cudnn.benchmark = False
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+        torch.backends.cudnn.benchmark = benchmark
+
+
+def uniform(
+    shape: Sequence[int], generator: torch.Generator, device: torch.device, low: float, high: float
+) -> Tensor:
+    """Return random numbers from [low, high), in the given shape."""
+    draws = torch.rand(tuple(shape), generator=generator, device=generator.device)
+    return (low + (high - low) * draws).to(device)
+
+
+def chance(n: int, probability: float, generator: torch.Generator, device: torch.device) -> Tensor:
+    """Return `n` random booleans, each true with `probability`."""
+    draws = torch.rand(n, generator=generator, device=generator.device)
+    return (draws < probability).to(device)
+
+
+def integers_below(below: Tensor, generator: torch.Generator) -> Tensor:
+    """Return a random integer from 0 to ``b - 1`` for each ``b`` in `below`."""
+    draws = torch.rand(below.shape, generator=generator, device=generator.device)
+    # Rounding can lift the product to the bound itself.
+    return (draws.to(below.device) * below).long().minimum(below.long() - 1)
+
+
+def beta(n: int, alpha: float, generator: torch.Generator, device: torch.device) -> Tensor:
+    """Return `n` random numbers from Beta(alpha, alpha), in float32."""
+    # torch.distributions takes no generator, so the two Gamma draws are made here.
+    # In double precision: for a small alpha both draws would often be zero otherwise.
+    shape = torch.full((2, n), alpha, dtype=torch.float64, device=generator.device)
+    draws: Tensor = torch._standard_gamma(shape, generator=generator)
+    return (draws[0] / draws.sum(0)).float().to(device)
