@@ -22,8 +22,8 @@ from sklearn.preprocessing import StandardScaler
 from _common import SHARED, Bench, Store, either, markdown_table
 from kspr import KnockoffsSPR
 from kspr.features.embedders import load_embedder
-from kspr.features.options import EmbedSettings
 from kspr.noise import symmetric
+from kspr.sources.options import EmbedSettings
 
 TRIALS = Store("embedders")
 IMAGES, SEEDS, FSR = either(4000, 60), 2, 0.05

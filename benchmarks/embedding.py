@@ -28,9 +28,8 @@ from _common import SHARED, Bench, Store, arguments, either, markdown_table, ver
 from _speed import Check, cells
 from kspr.features.embedders import Embedder, load_embedder
 from kspr.features.embedders.embedder import PendingBatch
-from kspr.features.options import EmbedSettings
 from kspr.sources.opening import open_source
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import EmbedSettings, ReadOptions
 
 COMMAND = "make bench-embed"
 TRIALS = Store("embedding")

@@ -23,9 +23,9 @@ from sklearn.metrics import roc_auc_score
 from _common import SMOKE, WORK, Bench, Store, either, markdown_table
 from kspr import KnockoffsSPR
 from kspr.features.embedders import load_embedder
-from kspr.features.options import EmbedSettings
 from kspr.noise import symmetric
-from kspr.sources.readers.items import SoundFiles
+from kspr.sources.options import EmbedSettings
+from kspr.sources.records import SoundFiles
 
 COMMAND = "python benchmarks/items.py"
 TEXTS, SOUNDS = Store("languages"), Store("sounds")

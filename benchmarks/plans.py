@@ -16,10 +16,9 @@ from scipy.stats import hypergeom
 from _common import SHARED, WORK, Bench, Store, either, markdown_table
 from kspr import DoubtSelector, KnockoffsSPR, Selection
 from kspr.features.embedding import embed
-from kspr.features.options import EmbedSettings
 from kspr.selectors.notices import explained
 from kspr.sources.opening import open_source
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import EmbedSettings, ReadOptions
 
 COMMAND = "python benchmarks/plans.py"
 TRIALS, SEEN = Store("plans"), Store("unseen")

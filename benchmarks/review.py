@@ -24,10 +24,9 @@ from playwright.sync_api import Page, sync_playwright
 from _common import SHARED, Bench, Store, either, markdown_table
 from _data import cifar10
 from kspr import KnockoffsSPR
-from kspr.features.options import AS_SHIPPED
 from kspr.noise import symmetric
 from kspr.runs.select import select_source
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import AS_SHIPPED, ReadOptions
 
 CHROMIUM = "/usr/bin/chromium"
 TRIALS = Store("review")

@@ -20,10 +20,9 @@ from sklearn.datasets import load_digits
 
 from _common import DOCS, arguments, either
 from kspr import KnockoffsSPR
-from kspr.features.options import AS_SHIPPED
 from kspr.noise import symmetric
 from kspr.runs.select import select_source
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import AS_SHIPPED, ReadOptions
 from review import CHROMIUM, serving
 
 FIGURES = DOCS / "figures"

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from kspr.experiments.reproduce.planning import plan
 from kspr.experiments.reproduce.recipes import load_recipe, recipe_names
 from kspr.experiments.reproduce.reproduction import read_reproduction
+from kspr.experiments.reproduce.trials import plan
 from tests.cli.commands import fails, run
 
 TABLES = [name for name in recipe_names() if load_recipe(name).shows == "table"]

@@ -10,7 +10,7 @@ from PIL import Image
 
 from kspr.errors import UnreadableItemError
 from kspr.features import embedders, embedding
-from kspr.features.options import EmbedSettings
+from kspr.sources.options import EmbedSettings
 
 
 @dataclass

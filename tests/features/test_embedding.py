@@ -16,7 +16,7 @@ from kspr.errors import InputError, UnreadableItemError
 from kspr.features.embedders import Embedder
 from kspr.features.embedders.embedder import PendingBatch
 from kspr.features.embedding import embed_shards
-from kspr.sources.readers.items import ImageFiles
+from kspr.sources.records import ImageFiles
 from tests.features.fakes import Texts, embed, pictures, texts
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,8 +14,7 @@ from kspr.features.loading import (
     options_for_test,
     stored_features,
 )
-from kspr.features.options import AS_SHIPPED, EmbedSettings
-from kspr.sources.options import AS_FOUND, ReadOptions
+from kspr.sources.options import AS_FOUND, AS_SHIPPED, EmbedSettings, ReadOptions
 from kspr.sources.records import row_digests
 
 OWN = EmbedSettings(embedder="lengths_of_texts:embed")

@@ -15,7 +15,6 @@ from kspr.cli import main
 from kspr.errors import InputError
 from kspr.features.embedding import embed
 from kspr.features.loading import stored_features
-from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.runs.draws import draw_checks
 from kspr.runs.export import export_run
 from kspr.runs.review_log import ReviewLog
@@ -24,7 +23,7 @@ from kspr.runs.select import select_source
 from kspr.runs.verify import verification_of, verify_run
 from kspr.selectors import Selection
 from kspr.sources.opening import open_source
-from kspr.sources.options import AS_FOUND
+from kspr.sources.options import AS_FOUND, AS_SHIPPED, EmbedSettings
 from tests.hostile.targets import TEXTS, Target, chosen, digest
 
 N = 36
@@ -218,7 +217,7 @@ def _use_trained(folder: Path) -> str:
 
 
 def _use_curves(folder: Path) -> str:
-    from kspr.report.training_run import write_curves
+    from kspr.report import write_curves
     from kspr.train.run_folder import read_metrics
 
     history = read_metrics(folder / "trained")

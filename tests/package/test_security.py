@@ -34,7 +34,7 @@ ALLOWED = {
     "models/device.py": {"subprocess"},
     "review/app.py": {"starlette"},
     "review/server.py": {"socket", "starlette", "uvicorn"},
-    "sources/places.py": {"fsspec", "urllib"},
+    "sources/formats.py": {"fsspec", "urllib"},
 }
 """Exceptions that SECURITY.md names: git tells the commit of a checkout; bfloat16 may kill a
 process, so a child tries it first; the server of `kspr review`; and sources at an address."""
@@ -124,4 +124,4 @@ def test_the_report_escapes_and_loads_nothing_from_outside():
     for page in ("report.html", "training.html"):
         assert (templates / page).read_text().startswith('{% extends "page.html" %}')
     assert not [t for t in templates.iterdir() if "|safe" in t.read_text().replace(" ", "")]
-    assert "autoescape=True" in (SOURCE / "report" / "_words.py").read_text()
+    assert "autoescape=True" in (SOURCE / "report" / "contents.py").read_text()

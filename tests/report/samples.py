@@ -12,7 +12,7 @@ from PIL import Image
 
 from kspr.core.shares import Estimate
 from kspr.errors import UnreadableItemError
-from kspr.report.training_run import TrainingRun
+from kspr.report import TrainingRun
 from kspr.runs.verify import Verification
 from kspr.selectors.estimates import Estimates
 

@@ -13,8 +13,7 @@ from kspr.report._cards import (
     matrix,
     suspect_list,
 )
-from kspr.report._words import level, number, share, statistic_of
-from kspr.report.contents import SNIPPET, Contents
+from kspr.report.contents import SNIPPET, Contents, level, number, share, statistic_of
 from kspr.selectors.notices import doubted_rows
 from tests.report.samples import Page, Pictures, Texts
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from kspr import selection_quality
 from kspr.report import _page
-from kspr.report._words import level, number, share
+from kspr.report.contents import level, number, share
 from kspr.selectors.notices import doubted_rows
 
 

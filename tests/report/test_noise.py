@@ -4,7 +4,7 @@ import numpy as np
 
 from kspr import KnockoffsSPR
 from kspr.report._page import noise_figure
-from kspr.report._words import level
+from kspr.report.contents import level
 from kspr.report.plots import average_flip, largest_flips, tile_classes
 from kspr.selectors.provenance import NoiseEstimate
 from tests.report.samples import Page

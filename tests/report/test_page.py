@@ -11,7 +11,7 @@ import pytest
 from kspr import KnockoffsSPR, selfcheck
 from kspr._figures import drawn
 from kspr.report._cards import borderline_rows
-from kspr.report._words import count, level, scale_of, share
+from kspr.report.contents import count, level, scale_of, share
 from kspr.report.plots import draw_doubt
 from kspr.selectors import PaperKnockoffsSPR
 from tests.report.samples import VERIFIED, Page, Texts

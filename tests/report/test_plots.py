@@ -7,7 +7,7 @@ import pytest
 from kspr._figures import drawn
 from kspr.errors import InputError
 from kspr.report._page import noise_figure
-from kspr.report._words import count, level
+from kspr.report.contents import count, level
 from kspr.report.plots import (
     LEVELS,
     dial,

@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 
 from kspr import InputError, KnockoffsSPR, selfcheck
-from kspr.features.options import AS_SHIPPED
 from kspr.report import report_run
-from kspr.report._words import level
+from kspr.report.contents import level
 from kspr.runs.answers import read_checks
 from kspr.runs.draws import COLUMNS, draw_checks, set_draw
 from kspr.runs.run import load_run
 from kspr.runs.select import select_source
 from kspr.runs.verify import agreements, verification_of, verify_run
 from kspr.selectors import SPR
-from kspr.sources.options import AS_FOUND
+from kspr.sources.options import AS_FOUND, AS_SHIPPED
 from tests.report.samples import Page
 
 

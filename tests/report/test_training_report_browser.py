@@ -2,7 +2,7 @@
 
 import pytest
 
-from kspr.report.training_run import write_training_report
+from kspr.report import write_training_report
 from tests.report.samples import training_run
 
 pytestmark = pytest.mark.browser

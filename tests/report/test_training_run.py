@@ -3,7 +3,7 @@
 import pytest
 
 from kspr.errors import InputError
-from kspr.report.training_run import TrainingRun, in_short, write_curves, write_training_report
+from kspr.report import TrainingRun, in_short, write_curves, write_training_report
 from tests.report.samples import EPOCHS, Page, training_run
 
 

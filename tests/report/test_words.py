@@ -7,7 +7,7 @@ import math
 import pytest
 from jinja2 import UndefinedError
 
-from kspr.report._words import (
+from kspr.report.contents import (
     count,
     environment,
     level,

@@ -14,12 +14,11 @@ pytest.importorskip("starlette")
 from starlette.testclient import TestClient
 
 from kspr import KnockoffsSPR
-from kspr.features.options import AS_SHIPPED
 from kspr.review.app import make_app
 from kspr.review.server import Access, Guarded
 from kspr.review.session import Session, Settings
 from kspr.runs.select import select_source
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import AS_SHIPPED, ReadOptions
 
 NAMES = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
 HOST = "127.0.0.1:8765"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kspr._text import percent
-from kspr.review.checking_progress import Progress
+from kspr.review.page_data import Progress
 from kspr.runs.answers import apply_checks
 from kspr.runs.draws import set_draw
 from kspr.runs.review_log import Entry

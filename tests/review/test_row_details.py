@@ -17,8 +17,8 @@ from PIL import Image
 from kspr import KnockoffsSPR
 from kspr.errors import UnreadableItemError
 from kspr.features import Loaded
-from kspr.review import row_details
-from kspr.review.row_details import Details, Neighbours
+from kspr.review import page_data
+from kspr.review.page_data import Details, Neighbours
 from kspr.runs.rows import rows_of
 from kspr.runs.run import load_run, origin_of, save_run
 from kspr.sources.opening import open_source
@@ -305,7 +305,7 @@ def test_the_nearest_rows_of_a_class_are_found(blobs):
 
 
 def test_a_rare_class_is_in_the_reference(monkeypatch):
-    monkeypatch.setattr(row_details, "_REFERENCE", 100)
+    monkeypatch.setattr(page_data, "_REFERENCE", 100)
     code = np.where(np.arange(5000) % 1000 == 0, 1, 0)
     X = np.random.default_rng(0).standard_normal((5000, 3))
     found = Neighbours(X, code, np.ones(5000, dtype=bool))

@@ -7,13 +7,12 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from kspr import KnockoffsSPR
-from kspr.features.options import AS_SHIPPED
 from kspr.noise import symmetric
 from kspr.runs.draws import draw_checks
 from kspr.runs.run import Run
 from kspr.runs.select import select_source
 from kspr.runs.verify import verify_run
-from kspr.sources.options import AS_FOUND
+from kspr.sources.options import AS_FOUND, AS_SHIPPED
 
 X, TRUTH = load_digits(return_X_y=True)
 

@@ -17,13 +17,12 @@ import pytest
 
 from kspr.errors import InputError
 from kspr.features.loading import embed_source
-from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.runs.cluster import embed_on_cluster
 from kspr.runs.run import Run, load_run
 from kspr.runs.select import select_source
 from kspr.selectors import KnockoffsSPR
 from kspr.sources.opening import open_source
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import AS_SHIPPED, EmbedSettings, ReadOptions
 from tests.cli import commands
 from tests.selectors.test_cluster import noisy_data
 from tests.selectors.test_parts import assert_same_bits

@@ -7,11 +7,10 @@ import pytest
 
 from kspr import KnockoffsSPR, ProbabilitySelector
 from kspr.errors import InputError
-from kspr.features.options import AS_SHIPPED
 from kspr.runs.run import load_run
 from kspr.runs.select import select_source
 from kspr.runs.selfcheck import check_run
-from kspr.sources.options import AS_FOUND, ReadOptions
+from kspr.sources.options import AS_FOUND, AS_SHIPPED, ReadOptions
 
 
 @pytest.fixture

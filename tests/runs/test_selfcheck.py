@@ -5,10 +5,9 @@ import pytest
 
 from kspr import SPR, KnockoffsSPR, selfcheck
 from kspr.errors import InputError
-from kspr.features.options import AS_SHIPPED
 from kspr.runs.run import load_run
 from kspr.runs.selfcheck import check_run, check_source
-from kspr.sources.options import AS_FOUND, ReadOptions
+from kspr.sources.options import AS_FOUND, AS_SHIPPED, ReadOptions
 
 SELECTOR = KnockoffsSPR(q=0.1)
 

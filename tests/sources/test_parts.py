@@ -19,7 +19,7 @@ from kspr.sources import parts
 from kspr.sources.opening import open_part, open_source, open_table
 from kspr.sources.options import ReadOptions
 from kspr.sources.parts import Part, open_files
-from kspr.sources.readers import numbers
+from kspr.sources.readers import values
 from kspr.sources.readers.tables import roles_of
 from tests.sources.conftest import INFO, write_stream
 
@@ -423,14 +423,14 @@ def test_arrow_never_holds_more_than_a_few_blocks(large):
     """The features are 61 MB; beside them, Arrow may hold blocks, not a second copy."""
     before = pa.total_allocated_bytes()
     seen = []
-    original = numbers.SingleRows.append
+    original = values.SingleRows.append
 
     def watched(self, block):
         seen.append(pa.total_allocated_bytes() - before)
         original(self, block)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numbers.SingleRows, "append", watched)
+        patch.setattr(values.SingleRows, "append", watched)
         found = open_source(large, ReadOptions())
     assert found.features.nbytes == 120_000 * 128 * 4
     assert found.features[-1, -1] == np.float32(120_000 * 128 - 1)
@@ -439,7 +439,7 @@ def test_arrow_never_holds_more_than_a_few_blocks(large):
 
 
 def test_features_beyond_memory_lie_in_a_file_without_a_name(large, monkeypatch, tmp_path):
-    monkeypatch.setattr(numbers, "IN_MEMORY", 1 << 20)
+    monkeypatch.setattr(values, "IN_MEMORY", 1 << 20)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     found = open_source(large, ReadOptions())
     assert isinstance(found.features, np.memmap)
@@ -453,7 +453,7 @@ def test_features_beyond_memory_lie_in_a_file_without_a_name(large, monkeypatch,
 @pytest.mark.skipif(not CIFAR.exists(), reason="the shared CIFAR-10 files are not here")
 def test_cifar10_opens_without_decoding_an_image(monkeypatch):
     """50,000 images and 50,000 x 512 features open, and no image is decoded for it."""
-    monkeypatch.setattr("kspr.sources.readers.items._decode", pytest.fail)
+    monkeypatch.setattr("kspr.sources.records._decode", pytest.fail)
     images = open_source(CIFAR / "train.parquet", ReadOptions())
     arrays = open_source(CIFAR / "features.npz", ReadOptions())
     monkeypatch.undo()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kspr.errors import InputError
-from kspr.sources.places import (
+from kspr.sources.formats import (
     absolute,
     address_of,
     exists,

@@ -5,8 +5,7 @@ import pytest
 
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers.items import ImageFiles
-from kspr.sources.records import Records, content_digests, number_texts, row_digests
+from kspr.sources.records import ImageFiles, Records, content_digests, number_texts, row_digests
 
 X = np.random.default_rng(0).standard_normal((7, 3)).astype(np.float32)
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from kspr.errors import InputError, UnreadableItemError
-from kspr.sources.readers.items import ImageFiles
+from kspr.sources.records import ImageFiles
 from kspr.train.inputs import Images, LazyImages, Vectors, as_inputs, content_digest, image_inputs
 
 

@@ -15,9 +15,8 @@ from cyclopts import Group, Parameter
 
 from kspr._text import visible
 from kspr.errors import InputError
-from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.selectors.options import AS_PRESET, DEFAULT_Q, SelectorOptions
-from kspr.sources.options import AS_FOUND, ReadOptions
+from kspr.sources.options import AS_FOUND, AS_SHIPPED, EmbedSettings, ReadOptions
 
 __all__ = [
     "AS_DRAWN",

@@ -11,7 +11,7 @@ from kspr.cli import _common as common
 from kspr.errors import InputError
 
 if TYPE_CHECKING:
-    from kspr.report.training_run import TrainingRun
+    from kspr.report import TrainingRun
     from kspr.runs.run import Run
 
 
@@ -67,7 +67,7 @@ def report(
                 f"{flag} is for the report of one selection, and {run} is a training run. Name the "
                 f"selection: {run}/frozen or {run}/selection."
             )
-        from kspr.report.training_run import write_training_report
+        from kspr.report import write_training_report
 
         path = write_training_report(
             _read_training(run, source), out or run / "report.html", title, megabytes=megabytes
@@ -98,7 +98,7 @@ def _read_training(folder: Path, source: Path | None = None) -> "TrainingRun":
 
     `source` is where the data of the run is now, if that has moved.
     """
-    from kspr.report.training_run import TrainingRun
+    from kspr.report import TrainingRun
     from kspr.runs.run import load_run
     from kspr.train.run_folder import RESULT, read_about, read_metrics, read_result, read_sides
 

@@ -79,10 +79,10 @@ def reproduce(
     """
     from kspr.errors import InputError
     from kspr.experiments.reproduce.figures import write_reproduction
-    from kspr.experiments.reproduce.planning import Part
     from kspr.experiments.reproduce.recipes import load_recipe
     from kspr.experiments.reproduce.rendering import render_text
     from kspr.experiments.reproduce.running import reproduce as run
+    from kspr.experiments.reproduce.trials import Part
 
     if list_:
         _list(data, json)
@@ -116,7 +116,7 @@ def reproduce(
 
 def _list(data: Path | None, json: bool) -> None:
     from kspr._text import text_table
-    from kspr.experiments.reproduce.planning import list_recipes
+    from kspr.experiments.reproduce.trials import list_recipes
 
     listed = list_recipes(data)
     if json:

@@ -12,8 +12,7 @@ from cyclopts import Parameter
 from kspr._packages import require
 from kspr.cli._common import INVOCATION, Json, print_json, refuse_several
 from kspr.errors import InputError, MissingExtraError
-from kspr.features.options import AS_SHIPPED, EmbedSettings
-from kspr.sources.options import AS_FOUND, ReadOptions
+from kspr.sources.options import AS_FOUND, AS_SHIPPED, EmbedSettings, ReadOptions
 
 if TYPE_CHECKING:
     from kspr.selectors import Selection
@@ -153,7 +152,7 @@ def _by_method(method: str | None, noise_rate: float | None) -> tuple[dict[str, 
             raise InputError("--noise-rate is for a --method that must be told it.")
         return {}, 1
     from kspr.experiments.baselines import make_method
-    from kspr.experiments.baselines.trainer import fit_method
+    from kspr.experiments.baselines.method import fit_method
 
     rule = make_method(method)
     return {"trainer": partial(fit_method, method=rule, noise_rate=noise_rate)}, rule.n_stages
@@ -189,7 +188,7 @@ def _print(trained: "Trained", out: Path, json: bool) -> None:
     if json:
         print_json({"out": out, **trained.as_result()})
         return
-    from kspr.report.training_run import in_short, write_curves
+    from kspr.report import in_short, write_curves
     from kspr.train.run_folder import read_about
 
     curves = shares = ""

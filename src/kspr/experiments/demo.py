@@ -11,11 +11,10 @@ from sklearn.datasets import load_digits
 
 from kspr._files import staged, write_parquet
 from kspr.core.metrics import SelectionQuality, selection_quality
-from kspr.features.options import AS_SHIPPED
 from kspr.noise import symmetric
 from kspr.runs.select import select_source
 from kspr.selectors import KnockoffsSPR, Selection
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import AS_SHIPPED, ReadOptions
 
 __all__ = ["DemoResult", "run_demo"]
 

@@ -33,9 +33,8 @@ from kspr.features._store import (
 )
 from kspr.features.embedders import Embedder, embedder_identity, load_embedder
 from kspr.features.embedders.embedder import PendingBatch, as_is
-from kspr.features.options import EmbedSettings
-from kspr.sources.readers.items import Decoded, decoded, pixel_limit
-from kspr.sources.records import Items, content_digests
+from kspr.sources.options import EmbedSettings
+from kspr.sources.records import Decoded, Items, content_digests, decoded, pixel_limit
 
 __all__ = ["Embedded", "Shard", "content_fingerprint", "embed", "embed_shards"]
 

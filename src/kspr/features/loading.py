@@ -13,11 +13,10 @@ import pyarrow as pa
 from kspr._files import user_cache, write_parquet
 from kspr.errors import InputError
 from kspr.features._store import Embedded, read_embedded
-from kspr.features.embedders.languages import with_embedder
-from kspr.features.options import EmbedSettings
+from kspr.features.embedders.google import with_embedder
+from kspr.sources.formats import absolute
 from kspr.sources.opening import open_source, probability_file
-from kspr.sources.options import ReadOptions
-from kspr.sources.places import absolute
+from kspr.sources.options import EmbedSettings, ReadOptions
 from kspr.sources.readers.file_checks import listed
 from kspr.sources.records import Records, row_digests
 

@@ -10,8 +10,16 @@ from markupsafe import Markup
 from kspr._text import shorten, visible
 from kspr.core.duplicates import conflicting
 from kspr.core.labels import same_label, truly_clean
-from kspr.report._words import level, name, number, scale_of, share, statistic_of
-from kspr.report.contents import Content, Contents
+from kspr.report.contents import (
+    Content,
+    Contents,
+    level,
+    name,
+    number,
+    scale_of,
+    share,
+    statistic_of,
+)
 from kspr.selectors import Selection
 from kspr.selectors.notices import doubted_rows, probably_wrong
 from kspr.selectors.options import DOUBTING

@@ -19,13 +19,12 @@ from kspr._figures import ACCENT, INK, KEPT, LINE, MUTED, drawn, standalone, sty
 from kspr._text import visible
 from kspr.report._cards import Cards, cards_of
 from kspr.report._page import Step, Tile
-from kspr.report._words import environment, level, share, shared_parts
-from kspr.report.contents import Contents
+from kspr.report.contents import Contents, environment, level, share, shared_parts
 from kspr.runs.run import Run
 from kspr.selectors.notices import asked_rate
 
 if TYPE_CHECKING:
-    from kspr.report.training_run import TrainingRun
+    from kspr.report import TrainingRun
 
 MOST_CARDS = 24
 """Cards of each direction."""

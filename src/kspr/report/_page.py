@@ -12,8 +12,7 @@ from markupsafe import Markup
 from kspr._figures import drawn
 from kspr._text import percent, visible
 from kspr.report._cards import borderline_rows, cards_of, copy_sets, matrix, suspect_list
-from kspr.report._words import environment, level, scale_of, share, shared_parts
-from kspr.report.contents import Contents
+from kspr.report.contents import Contents, environment, level, scale_of, share, shared_parts
 from kspr.report.plots import (
     LEVELS,
     average_flip,

@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from kspr._text import shorten
 from kspr.core.labels import truly_clean
 from kspr.errors import InputError
-from kspr.report._words import level, name, scale_of, statistic_of
+from kspr.report.contents import level, name, scale_of, statistic_of
 from kspr.selectors import Selection
 from kspr.selectors.notices import doubted_rows, estimated_share
 from kspr.selectors.options import DOUBTING

@@ -11,8 +11,7 @@ import numpy as np
 
 from kspr._text import shorten, visible
 from kspr.errors import InputError
-from kspr.review.checking_progress import Progress
-from kspr.review.row_details import Details, shown_name
+from kspr.review.page_data import Details, Progress, shown_name
 from kspr.runs.answers import CANNOT_TELL, NO_CLASS, Checks, apply_checks, planned, read_checks
 from kspr.runs.draws import set_draw
 from kspr.runs.review_log import FILED, Opinion, Queue, ReviewLog, standing_entries

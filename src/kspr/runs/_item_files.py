@@ -18,9 +18,8 @@ from kspr.errors import InputError, UnreadableItemError
 from kspr.runs.answers import CANNOT_TELL, NO_CLASS
 from kspr.runs.run import Run
 from kspr.sources.readers.file_checks import shown
-from kspr.sources.readers.items import IMAGE_SUFFIXES
 from kspr.sources.readers.json_tables import CONTROL
-from kspr.sources.records import Items
+from kspr.sources.records import IMAGE_SUFFIXES, Items
 
 __all__ = ["ANNOTATION_WRITERS", "class_folders", "config_beside", "write_images"]
 

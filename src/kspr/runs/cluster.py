@@ -18,14 +18,13 @@ from kspr._progress import Progress, say
 from kspr.errors import InputError, UnreadableItemError
 from kspr.features import Loaded
 from kspr.features.embedders import Embedder, Kind, embedder_identity, load_embedder
-from kspr.features.embedders.languages import with_embedder
+from kspr.features.embedders.google import with_embedder
 from kspr.features.embedding import Shard, content_fingerprint, embed_shards
-from kspr.features.options import EmbedSettings
 from kspr.selectors.cluster import DaskFeatures, calls, opened_client, results
+from kspr.sources.formats import absolute
 from kspr.sources.opening import open_part, open_table
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import EmbedSettings, ReadOptions
 from kspr.sources.parts import FilesTable, Part
-from kspr.sources.places import absolute
 from kspr.sources.readers.tables import roles_of
 from kspr.sources.records import Records, number_texts, row_digests
 

@@ -18,7 +18,7 @@ from kspr.errors import InputError, UnreadableItemError
 from kspr.features import Loaded
 from kspr.sources.joining import places_of
 from kspr.sources.readers.file_checks import listed
-from kspr.sources.readers.labels import texts_of
+from kspr.sources.readers.values import texts_of
 from kspr.sources.records import (
     Items,
     Records,

@@ -18,9 +18,9 @@ from kspr.runs.answers import Checks, apply_checks, read_checks, write_checks
 from kspr.runs.rows import ROWS, Joined, JoinedItems, RunRows, join_rows, read_rows, row_tables
 from kspr.runs.storage import load_selection, save_selection
 from kspr.selectors import Selection
+from kspr.sources.formats import absolute, address_of, exists
 from kspr.sources.opening import open_source, open_table, probability_file
 from kspr.sources.options import ReadOptions, with_encoder
-from kspr.sources.places import absolute, address_of, exists
 from kspr.sources.readers.mixed_tables import Encoder
 from kspr.sources.readers.table import Field, Table
 from kspr.sources.records import Items, Records

@@ -13,7 +13,6 @@ from kspr._files import read_json
 from kspr.errors import InputError
 from kspr.features import Loaded, load
 from kspr.features.loading import check_rows_alone
-from kspr.features.options import AS_SHIPPED, EmbedSettings
 from kspr.runs.answers import CANNOT_TELL, Answers, Checks, begin_checks, read_answers
 from kspr.runs.rows import rows_of
 from kspr.runs.run import CONSENSUS, Origin, Run, check_folder, origin_of, save_run
@@ -30,7 +29,7 @@ from kspr.selectors import (
 )
 from kspr.selectors.options import RIGHT
 from kspr.sources.joining import read_vote_columns
-from kspr.sources.options import AS_FOUND, ReadOptions, with_encoder
+from kspr.sources.options import AS_FOUND, AS_SHIPPED, EmbedSettings, ReadOptions, with_encoder
 
 __all__ = [
     "select_by_annotators",

@@ -5,11 +5,10 @@ from pathlib import Path
 
 from kspr.errors import InputError
 from kspr.features import load
-from kspr.features.options import EmbedSettings
 from kspr.runs.run import Run
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.selfcheck import SelfCheck, selfcheck
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import EmbedSettings, ReadOptions
 
 __all__ = ["check_run", "check_source"]
 

@@ -26,14 +26,6 @@ from kspr.sources.readers.file_checks import (
     no_such,
     plain_text,
 )
-from kspr.sources.readers.items import IMAGE_SUFFIXES, SOUND_SUFFIXES
-from kspr.sources.readers.labels import (
-    class_names,
-    group_names,
-    identifiers,
-    labels_with_gaps,
-    no_label_in,
-)
 from kspr.sources.readers.numpy_files import open_npy
 from kspr.sources.readers.roles import (
     ID_NAMES,
@@ -46,7 +38,14 @@ from kspr.sources.readers.roles import (
 )
 from kspr.sources.readers.table import Field, Table
 from kspr.sources.readers.tables import open_table_file
-from kspr.sources.records import Records
+from kspr.sources.readers.values import (
+    class_names,
+    group_names,
+    identifiers,
+    labels_with_gaps,
+    no_label_in,
+)
+from kspr.sources.records import IMAGE_SUFFIXES, SOUND_SUFFIXES, Records
 
 __all__ = [
     "JoinedLabels",

@@ -8,29 +8,34 @@ from typing import Any
 
 from kspr._files import read_json
 from kspr.errors import InputError
-from kspr.sources.formats import FORMATS, format_of, some_suffixes
+from kspr.sources.formats import (
+    FORMATS,
+    address_of,
+    format_of,
+    is_pattern,
+    list_files,
+    some_suffixes,
+)
 from kspr.sources.joining import long_table, with_label_file
 from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.parts import Part
-from kspr.sources.places import address_of, is_pattern, list_files
 from kspr.sources.published.cifar import CIFAR_10, CIFAR_100, Cifar
-from kspr.sources.published.ilsvrc12 import ILSVRC12_VALIDATION, Ilsvrc12Validation
 from kspr.sources.published.image_lists import (
     CLOTHING1M,
+    ILSVRC12_VALIDATION,
     WEBVISION,
     WEBVISION_MINI,
     Clothing1M,
+    Ilsvrc12Validation,
     WebVision,
 )
 from kspr.sources.readers.file_checks import check_exists, check_file, listed
-from kspr.sources.readers.items import read_image_folder
-from kspr.sources.readers.labels import class_names
-from kspr.sources.readers.numbers import as_single
 from kspr.sources.readers.numpy_files import check_features, open_npy, read_npy, read_npz
 from kspr.sources.readers.roles import choose_label
 from kspr.sources.readers.table import Table
 from kspr.sources.readers.tables import open_table_file, read_object, read_part, read_table
-from kspr.sources.records import Records
+from kspr.sources.readers.values import as_single, class_names
+from kspr.sources.records import Records, read_image_folder
 
 __all__ = [
     "PUBLISHED",

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kspr.errors import InputError
-from kspr.sources.places import local, open_input
+from kspr.sources.formats import local, open_input
 from kspr.sources.readers.file_checks import (
     IN_MEMORY,
     check_file,

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from kspr._files import staged, write_json
 from kspr.errors import InputError
 from kspr.sources.formats import HUGGING_FACE_FILES, Format, delimiter_of, written_format
-from kspr.sources.readers.labels import class_names
+from kspr.sources.readers.values import class_names
 
 __all__ = ["write_batches", "write_table"]
 

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from kspr.errors import InputError, UnreadableItemError
-from kspr.sources.readers.items import decoded
-from kspr.sources.records import Items
+from kspr.sources.records import Items, decoded
 from kspr.train.augment import crop_and_flip, normalise
 from kspr.train.settings import TrainSettings
 from kspr.train.world import beta, integers_below

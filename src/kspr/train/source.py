@@ -16,13 +16,12 @@ from kspr.errors import InputError
 from kspr.features import Loaded, load
 from kspr.features.embedders import is_function
 from kspr.features.loading import check_labels, check_rows_alone, options_for_test
-from kspr.features.options import EmbedSettings
 from kspr.runs.rows import rows_of
 from kspr.runs.run import origin_of, save_run
 from kspr.selectors import Selection
 from kspr.selectors.validation import check_types
 from kspr.sources.opening import open_source
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import EmbedSettings, ReadOptions
 from kspr.sources.records import Records
 from kspr.train.fitting import Trained, fit, load_trained
 from kspr.train.inputs import image_inputs

@@ -7,8 +7,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from kspr.experiments.baselines import make_method
-from kspr.experiments.baselines.method import Batch, Run
-from kspr.experiments.baselines.trainer import fit_method
+from kspr.experiments.baselines.method import Batch, Run, fit_method
 from kspr.noise import symmetric
 from kspr.train import TrainSettings
 from kspr.train.inputs import pipeline_for

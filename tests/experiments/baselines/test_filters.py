@@ -22,8 +22,7 @@ from kspr.experiments.baselines.filters import (
     wrong_among_agreeing,
 )
 from kspr.experiments.baselines.losses import generalised
-from kspr.experiments.baselines.method import KEPT
-from kspr.experiments.baselines.trainer import fit_method
+from kspr.experiments.baselines.method import KEPT, fit_method
 from kspr.experiments.compare.peers import PEERS, Shared
 from kspr.noise import symmetric
 from kspr.train import TrainSettings

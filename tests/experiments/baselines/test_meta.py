@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from kspr.experiments.baselines.meta import (
+from kspr.experiments.baselines.losses import (
     MetaCleaner,
     MetaLearning,
     confidences,

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 
 from kspr.errors import InputError
 from kspr.experiments.baselines import METHODS, make_method
-from kspr.experiments.baselines.trainer import fit_method
+from kspr.experiments.baselines.method import fit_method
 from kspr.noise import symmetric
 from kspr.train import TrainSettings, fit, load_trained
 

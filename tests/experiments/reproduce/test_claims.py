@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from kspr.experiments.reproduce.claims import CANNOT, DOES_NOT, HOLDS, verdicts
 from kspr.experiments.reproduce.recipes import load_recipe, recipe_names
+from kspr.experiments.reproduce.rendering import CANNOT, DOES_NOT, HOLDS, verdicts
 from kspr.experiments.reproduce.reproduction import Reproduction, Trial
 
 NOISES = ("Sym. 40 %", "Sym. 80 %", "Asy. 40 %")

@@ -18,7 +18,7 @@ from kspr.experiments.reproduce.data import (
     identity,
     open_sample,
 )
-from kspr.features.options import EmbedSettings
+from kspr.sources.options import EmbedSettings
 from tests.experiments.reproduce.samples import FEATURES, IMAGES, png
 
 

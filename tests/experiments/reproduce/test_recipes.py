@@ -9,10 +9,9 @@ import pytest
 
 from kspr.errors import InputError
 from kspr.experiments.reproduce.data import describe
-from kspr.experiments.reproduce.planning import plan
 from kspr.experiments.reproduce.recipes import SCALES, load_recipe, recipe_names
 from kspr.experiments.reproduce.running import KINDS
-from kspr.experiments.reproduce.trials import selector_of
+from kspr.experiments.reproduce.trials import plan, selector_of
 
 PAPER = Path(__file__).resolve().parents[4] / "shared" / "paper" / "knockoffs-spr.tex"
 """The source of the paper; where it is absent, what was transcribed is checked by its shape."""

@@ -13,10 +13,10 @@ import pytest
 
 from kspr.errors import InputError, MissingExtraError
 from kspr.experiments.reproduce import running
-from kspr.experiments.reproduce.planning import Part, forecast, list_recipes, plan
 from kspr.experiments.reproduce.recipes import SCALES, load_recipe, recipe_names
 from kspr.experiments.reproduce.rendering import render_markdown
 from kspr.experiments.reproduce.running import reproduce
+from kspr.experiments.reproduce.trials import Part, forecast, list_recipes, plan
 from tests.experiments.reproduce.samples import QUICK, values
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from kspr.experiments.baselines import trainer
+from kspr.experiments.baselines import method
 from kspr.experiments.reproduce.data import GENERATED
 from kspr.experiments.reproduce.recipes import Variant
 from kspr.experiments.reproduce.running import compute
@@ -49,11 +49,11 @@ def test_a_training_that_was_cut_off_goes_on_to_the_same_network(tmp_path, monke
 
         return fit(*given, **named, on_epoch=stop)
 
-    fit = trainer.fit
-    monkeypatch.setattr(trainer, "fit", cut_off)
+    fit = method.fit
+    monkeypatch.setattr(method, "fit", cut_off)
     with pytest.raises(KeyboardInterrupt):
         compute(trial)
-    monkeypatch.setattr(trainer, "fit", fit)
+    monkeypatch.setattr(method, "fit", fit)
     assert (tmp_path / "work" / "checkpoints").is_dir()
     assert compute(trial) == straight
 

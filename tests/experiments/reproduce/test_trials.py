@@ -9,12 +9,12 @@ import pytest
 
 from kspr import SPR, PaperKnockoffsSPR
 from kspr.errors import InputError
-from kspr.experiments.reproduce.planning import plan
 from kspr.experiments.reproduce.recipes import Variant
 from kspr.experiments.reproduce.running import compute, plain
 from kspr.experiments.reproduce.trials import (
     levels,
     name_of,
+    plan,
     principal,
     selected,
     selector_of,

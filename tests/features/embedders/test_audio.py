@@ -8,10 +8,9 @@ import pytest
 
 from kspr.errors import InputError, MissingExtraError, UnreadableItemError
 from kspr.features.loading import load
-from kspr.features.options import EmbedSettings
 from kspr.sources.opening import open_source
-from kspr.sources.options import ReadOptions
-from kspr.sources.readers.items import SOUND_RATE, SoundFiles
+from kspr.sources.options import EmbedSettings, ReadOptions
+from kspr.sources.records import SOUND_RATE, SoundFiles
 from tests.features.fakes import load_embedder
 
 

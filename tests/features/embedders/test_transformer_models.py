@@ -135,7 +135,7 @@ def test_texts_of_a_batch_are_embedded_as_if_each_were_alone(
     transformers, tmp_path, monkeypatch, budget
 ):
     """The order of the texts stays, however they are cut into pieces of like length."""
-    monkeypatch.setattr("kspr.features.embedders.transformer_models._CPU_TOKENS", budget)
+    monkeypatch.setattr("kspr.features.embedders.torch_models._CPU_TOKENS", budget)
     bert(transformers, tmp_path)
     embedder = load_embedder(f"hf:{tmp_path}", "text", device="cpu")
     texts = ["cat", "a cat sat a cat sat", "", "sat a", "a", "cat sat cat sat cat"]
@@ -146,7 +146,7 @@ def test_texts_of_a_batch_are_embedded_as_if_each_were_alone(
 def test_texts_through_onnx_runtime_are_those_of_pytorch(transformers, tmp_path, monkeypatch):
     pytest.importorskip("onnxscript", reason="the extra 'onnx' is not installed")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("kspr.features.embedders.transformer_models._CPU_TOKENS", 9)
+    monkeypatch.setattr("kspr.features.embedders.torch_models._CPU_TOKENS", 9)
     bert(transformers, tmp_path)
     load = partial(load_embedder, f"hf:{tmp_path}", "text", device="cpu")
     texts = ["cat", "a cat sat a cat sat", "", "sat a", "a", "cat sat cat sat cat"]
@@ -156,7 +156,7 @@ def test_texts_through_onnx_runtime_are_those_of_pytorch(transformers, tmp_path,
 
 
 def test_texts_are_padded_to_texts_of_like_length_only(transformers, tmp_path, monkeypatch):
-    monkeypatch.setattr("kspr.features.embedders.transformer_models._CPU_TOKENS", 24)
+    monkeypatch.setattr("kspr.features.embedders.torch_models._CPU_TOKENS", 24)
     bert(transformers, tmp_path)
     embedder = load_embedder(f"hf:{tmp_path}", "text", device="cpu")
     shapes = []

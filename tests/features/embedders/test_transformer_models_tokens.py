@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from kspr.features.embedders.transformer_models import FileTokens, ModelTokens
+from kspr.features.embedders.torch_models import FileTokens, ModelTokens
 
 TEXTS = [
     "",
@@ -62,7 +62,7 @@ def test_a_tokenizer_without_padding_fills_up_with_its_last_token():
 def test_tokens_of_a_file_import_neither_torch_nor_transformers(folder):
     script = (
         "import sys; from pathlib import Path\n"
-        "from kspr.features.embedders.transformer_models import FileTokens\n"
+        "from kspr.features.embedders.torch_models import FileTokens\n"
         f"FileTokens(Path({str(folder / 'tokenizer.json')!r}), 8, 'A test').cut(['a text'])\n"
         "print(*(name for name in ('torch', 'transformers') if name in sys.modules))"
     )

@@ -8,8 +8,7 @@ from scipy.io import savemat
 
 from kspr.errors import InputError, UnreadableItemError
 from kspr.sources.options import ReadOptions
-from kspr.sources.published.ilsvrc12 import ILSVRC12_VALIDATION
-from kspr.sources.published.image_lists import WEBVISION, WEBVISION_MINI
+from kspr.sources.published.image_lists import ILSVRC12_VALIDATION, WEBVISION, WEBVISION_MINI
 
 NUMBERS = [f"n{1440764 + i:08d}" for i in range(60)]
 

@@ -12,7 +12,7 @@ from PIL import Image
 from kspr.errors import UnreadableItemError
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers.items import ImageFiles, decoded
+from kspr.sources.records import ImageFiles, decoded
 
 
 def test_a_corrupt_image_raises_only_when_asked_for(folder):

@@ -13,8 +13,8 @@ from kspr.sources.formats import LABEL_FORMATS
 from kspr.sources.joining import open_label_file, read_label_file
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers import labels
-from kspr.sources.readers.labels import (
+from kspr.sources.readers import values as values_module
+from kspr.sources.readers.values import (
     class_names,
     labels_with_gaps,
     whole_labels,
@@ -64,7 +64,7 @@ def test_a_label_of_thirty_digits_is_a_text(text_file):
 
 
 def test_one_long_id_takes_no_room_in_every_row(parquet_file, monkeypatch):
-    monkeypatch.setattr("kspr.sources.readers.labels._WIDE", 1 << 20)
+    monkeypatch.setattr("kspr.sources.readers.values._WIDE", 1 << 20)
     ids = [f"r{i}" for i in range(2000)]
     ids[77] = "x" * 4000
     path = parquet_file({"id": ids, "a": np.arange(2000) / 7, "y": np.arange(2000) % 2})
@@ -82,7 +82,7 @@ def test_labels_without_a_row_are_refused(tmp_path, refusal, features):
 
 def test_labels_of_many_rows_are_labels_however_much_memory_their_texts_take(monkeypatch):
     # Beyond this, texts of ids are kept as objects; labels have few distinct values.
-    monkeypatch.setattr(labels, "_WIDE", 10)
+    monkeypatch.setattr(values_module, "_WIDE", 10)
     column = pa.chunked_array([["cat", "dog"], ["dog"], ["cat"]])
     assert whole_labels(column, "x").tolist() == ["cat", "dog", "dog", "cat"]
     with pytest.raises(InputError, match="x holds a text of 1,001 characters"):

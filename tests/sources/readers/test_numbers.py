@@ -12,8 +12,8 @@ import pytest
 from kspr.sources import parts
 from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
-from kspr.sources.readers import csv_tables, numbers, numpy_files
-from kspr.sources.readers.numbers import as_single
+from kspr.sources.readers import csv_tables, numpy_files, values
+from kspr.sources.readers.values import as_single
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -98,7 +98,7 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch, refusal, name):
 
 
 def few_bytes_in_memory(monkeypatch, count):
-    for module in (csv_tables, numbers, numpy_files, parts):
+    for module in (csv_tables, numpy_files, values, parts):
         monkeypatch.setattr(module, "IN_MEMORY", count)
 
 

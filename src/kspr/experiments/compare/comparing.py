@@ -22,7 +22,6 @@ from kspr.experiments.compare.comparison import ORACLE, REFERENCES, Comparison, 
 from kspr.experiments.compare.peers import PEERS, Judged, Peer, Shared, charge, import_needs
 from kspr.features import load
 from kspr.features.loading import check_rows_alone, options_for_test
-from kspr.features.options import EmbedSettings
 from kspr.noise import check_seed
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.base import versions
@@ -38,7 +37,7 @@ from kspr.selectors.validation import (
     read_labels,
 )
 from kspr.sources.joining import join_label_file
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import EmbedSettings, ReadOptions
 from kspr.sources.readers.file_checks import listed
 
 __all__ = ["KnownTruth", "compare", "compare_source", "load_test"]

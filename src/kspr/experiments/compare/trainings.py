@@ -11,13 +11,12 @@ import numpy as np
 from kspr._progress import Progress, ProgressMode
 from kspr._text import text_table
 from kspr.experiments.baselines import METHODS
-from kspr.experiments.baselines.trainer import train_by
+from kspr.experiments.baselines.method import train_by
 from kspr.experiments.compare.comparing import load_test
 from kspr.features import load
-from kspr.features.options import EmbedSettings
 from kspr.runs.run import origin_of
 from kspr.selectors.validation import check_choice
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import EmbedSettings, ReadOptions
 from kspr.train.settings import TrainSettings
 
 __all__ = ["compare_training", "compare_training_source"]

@@ -15,10 +15,9 @@ from pyarrow import parquet
 
 from kspr.errors import InputError
 from kspr.features.loading import cache_folder, embed_records
-from kspr.features.options import EmbedSettings
 from kspr.noise import CIFAR10, asymmetric, circular, symmetric
 from kspr.sources.opening import data_folders, find_published, open_source, where
-from kspr.sources.options import ReadOptions
+from kspr.sources.options import EmbedSettings, ReadOptions
 from kspr.sources.records import Records
 
 __all__ = ["Sample", "absent", "corrupted", "describe", "identity", "open_sample", "prepare"]

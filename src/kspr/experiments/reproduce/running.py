@@ -26,10 +26,19 @@ from kspr._packages import CHANGED, machine, require, source_commit
 from kspr._progress import Progress, ProgressMode, say
 from kspr.errors import InputError, KsprError
 from kspr.experiments.reproduce.data import describe, prepare
-from kspr.experiments.reproduce.planning import Part, absent_data, forecast, packages_of, plan
 from kspr.experiments.reproduce.recipes import Recipe
 from kspr.experiments.reproduce.reproduction import Reproduction, Trial
-from kspr.experiments.reproduce.trials import FUNCTIONS, TIMED, TrialSpec, name_of
+from kspr.experiments.reproduce.trials import (
+    FUNCTIONS,
+    TIMED,
+    Part,
+    TrialSpec,
+    absent_data,
+    forecast,
+    name_of,
+    packages_of,
+    plan,
+)
 
 __all__ = ["KINDS", "compute", "reproduce"]
 

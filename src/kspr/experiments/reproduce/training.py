@@ -11,7 +11,7 @@ from torch import nn
 
 from kspr.core.labels import truly_clean
 from kspr.experiments.baselines import METHODS
-from kspr.experiments.baselines.trainer import train_by
+from kspr.experiments.baselines.method import train_by
 from kspr.experiments.reproduce.data import Sample
 from kspr.experiments.reproduce.trials import TrialSpec, levels, quality_of
 from kspr.models.build import build_network

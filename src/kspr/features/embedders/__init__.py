@@ -23,7 +23,7 @@ from kspr.features.embedders.embedder import (
     both_ways,
     when_asked,
 )
-from kspr.features.options import EmbedSettings
+from kspr.sources.options import EmbedSettings
 
 __all__ = [
     "NAMES",
@@ -41,16 +41,16 @@ _DEFAULTS: dict[Kind, str] = {
 }
 
 _FAMILIES: dict[str, tuple[str, str, tuple[Kind, ...]]] = {
-    "efficientnet-lite0": ("images", "LITE", ("image",)),
-    "efficientnet-lite1": ("images", "LITE", ("image",)),
-    "efficientnet-lite2": ("images", "LITE", ("image",)),
-    "minilm": ("transformer_models", "MINILM", ("text",)),
-    "use-multilingual": ("languages", "MULTILINGUAL", ("text",)),
-    "speech-embedding": ("audio", "SPEECH", ("sound",)),
-    "hf:NAME": ("transformer_models", "HUGGINGFACE", ("image", "text")),
-    "timm:NAME": ("images", "TIMM", ("image",)),
-    "torchvision:NAME": ("images", "TORCHVISION", ("image",)),
-    "st:NAME": ("transformer_models", "SENTENCE", ("text",)),
+    "efficientnet-lite0": ("torch_models", "LITE", ("image",)),
+    "efficientnet-lite1": ("torch_models", "LITE", ("image",)),
+    "efficientnet-lite2": ("torch_models", "LITE", ("image",)),
+    "minilm": ("torch_models", "MINILM", ("text",)),
+    "use-multilingual": ("google", "MULTILINGUAL", ("text",)),
+    "speech-embedding": ("google", "SPEECH", ("sound",)),
+    "hf:NAME": ("torch_models", "HUGGINGFACE", ("image", "text")),
+    "timm:NAME": ("torch_models", "TIMM", ("image",)),
+    "torchvision:NAME": ("torch_models", "TORCHVISION", ("image",)),
+    "st:NAME": ("torch_models", "SENTENCE", ("text",)),
 }
 """What users write: the module, its `Family`, and which kinds of items it embeds."""
 _PLURAL: dict[Kind, str] = {"image": "images", "text": "texts", "sound": "sounds"}

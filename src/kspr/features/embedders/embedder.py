@@ -9,7 +9,7 @@ import numpy as np
 
 from kspr._packages import version
 from kspr.errors import InputError
-from kspr.features.options import EmbedSettings
+from kspr.sources.options import EmbedSettings
 
 __all__ = [
     "Embedder",

@@ -29,7 +29,7 @@ from kspr.sources.published._cifar_files import (
 )
 from kspr.sources.readers.csv_tables import first_line, open_csv_table
 from kspr.sources.readers.file_checks import no_such, plain_text
-from kspr.sources.readers.labels import whole_labels
+from kspr.sources.readers.values import whole_labels
 from kspr.sources.records import Records, number_texts
 
 __all__ = ["CIFAR_10", "CIFAR_100", "Cifar"]

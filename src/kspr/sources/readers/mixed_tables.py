@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from kspr.errors import InputError
 from kspr.sources.readers.csv_tables import NULLS
 from kspr.sources.readers.file_checks import BLOCK_BYTES, listed, shown
-from kspr.sources.readers.numbers import SingleRows
+from kspr.sources.readers.values import SingleRows
 from kspr.sources.records import content_digests, number_digests
 
 __all__ = ["Encoded", "Encoder", "OtherColumn", "encode"]

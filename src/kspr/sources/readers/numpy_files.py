@@ -26,9 +26,8 @@ from kspr.sources.readers.file_checks import (
     too_large,
     unpacked_limit,
 )
-from kspr.sources.readers.labels import label_fields, labels_with_gaps, whole_labels
-from kspr.sources.readers.numbers import as_single
 from kspr.sources.readers.roles import LABEL_NAMES, SPLITS, TRUTH_NAMES
+from kspr.sources.readers.values import as_single, label_fields, labels_with_gaps, whole_labels
 from kspr.sources.records import Records, number_texts
 
 __all__ = ["check_features", "open_npy", "read_npy", "read_npz"]

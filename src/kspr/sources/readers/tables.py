@@ -16,24 +16,13 @@ import pyarrow as pa
 
 from kspr._files import read_json
 from kspr.errors import InputError
-from kspr.sources.formats import HUGGING_FACE_FILES, find_format, format_of
+from kspr.sources.formats import HUGGING_FACE_FILES, find_format, format_of, list_files
 from kspr.sources.options import AS_FOUND, ReadOptions
 from kspr.sources.parts import FilesTable, Part, open_files
-from kspr.sources.places import list_files
 from kspr.sources.readers.csv_tables import open_csv_table
 from kspr.sources.readers.file_checks import check_row_count, listed, no_such
-from kspr.sources.readers.items import ImageCells, TextCells
 from kspr.sources.readers.json_tables import open_json_table
-from kspr.sources.readers.labels import (
-    class_names,
-    group_names,
-    identifiers,
-    label_fields,
-    labels_with_gaps,
-    whole_labels,
-)
 from kspr.sources.readers.mixed_tables import Encoder, OtherColumn, encode
-from kspr.sources.readers.numbers import FeatureBuilder, check_numeric
 from kspr.sources.readers.roles import (
     SINGLE,
     SPLITS,
@@ -48,7 +37,17 @@ from kspr.sources.readers.roles import (
     used_columns,
 )
 from kspr.sources.readers.table import ArrowTable, Field, Table
-from kspr.sources.records import Items, Records, all_distinct, number_texts
+from kspr.sources.readers.values import (
+    FeatureBuilder,
+    check_numeric,
+    class_names,
+    group_names,
+    identifiers,
+    label_fields,
+    labels_with_gaps,
+    whole_labels,
+)
+from kspr.sources.records import ImageCells, Items, Records, TextCells, all_distinct, number_texts
 
 __all__ = ["open_table_file", "read_object", "read_part", "read_table", "roles_of"]
 
