@@ -7,7 +7,7 @@ from .cut_groups import CutGroups as CutGroups
 from .doubt import DoubtSelector as DoubtSelector
 from .held_out import held_out_probabilities as held_out_probabilities
 from .knockoffs_spr import KnockoffsSPR as KnockoffsSPR
-from .manifest import Manifest as Manifest
+from .provenance import Manifest as Manifest
 from .multilabel import MultiLabelSelector as MultiLabelSelector
 from .options import SelectorOptions as SelectorOptions
 from .paper import PaperKnockoffsSPR as PaperKnockoffsSPR
