@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -78,15 +78,14 @@ def load_on_cluster(client: Any, source: Path, options: ReadOptions) -> Loaded:
     # The graph is kept: rows of a worker that is lost are read again.
     with client.as_current():
         held = list(persist(*calls(_read_part, [(part, options) for part in parts])))
-    columns = list(zip(*results(client, calls(_columns, held)), strict=True))
-    row, label, digest = (np.concatenate(column) for column in columns[:3])
-    ids, groups = (None if c[0] is None else np.concatenate(c) for c in columns[3:])
+    columns = list(zip(*results(client, [read[1] for read in held]), strict=True))
+    width, row, label, digest = (np.concatenate(column) for column in columns[:4])
+    ids, groups = (None if c[0] is None else np.concatenate(c) for c in columns[4:])
     total = sum(part.n_rows for part in parts)
     unlabelled = f"{total - len(row):,} rows have no label and are left out."
-    lengths = [len(of_part) for of_part in columns[0]]
-    kept = [(part, n) for part, n in zip(calls(_features, held), lengths, strict=True) if n]
-    (shape,) = results(client, calls(np.shape, [kept[0][0]]))
-    rows = DaskFeatures(client, [part for part, _ in kept], [n for _, n in kept], int(shape[1]))
+    lengths = list(map(len, columns[1]))
+    kept = [read[0] for read, n in zip(held, lengths, strict=True) if n]
+    rows = DaskFeatures(client, kept, [n for n in lengths if n], int(width[0]))
     # Entries of rows without a label have no meaning, and are never looked at.
     place = np.zeros(total, dtype=np.int64)
     place[row] = np.arange(len(row))
@@ -103,24 +102,18 @@ def load_on_cluster(client: Any, source: Path, options: ReadOptions) -> Loaded:
     return Loaded(records, rows, row, read_digest=digest[place])
 
 
-def _read_part(part: Part, options: ReadOptions) -> tuple[Part, Records]:
-    return part, open_part(part, options)
+def _read_part(part: Part, options: ReadOptions) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """Return the features of the labelled rows of a part, and columns about these rows.
 
-
-def _columns(read: tuple[Part, Records]) -> tuple[Any, ...]:
-    """Return row numbers, labels, digests, ids and groups of the labelled rows of a part."""
-    part, records = read
+    These are the width of the features, row numbers, labels, digests, ids and groups.
+    """
+    records = open_part(part, options)
     chosen = records.labelled()
+    X = records.features if len(chosen) == len(records) else records.features[chosen]
     ids = records.row_id if records.named else None
     columns = (records.label, row_digests(records), ids, records.groups)
     shown = (None if column is None else np.asarray(column)[chosen] for column in columns)
-    return part.start + chosen, *shown
-
-
-def _features(read: tuple[Part, Records]) -> np.ndarray:
-    _, records = read
-    chosen = records.labelled()
-    return np.asarray(records.features if len(chosen) == len(records) else records.features[chosen])
+    return np.asarray(X), (np.array([X.shape[1]]), part.start + chosen, *shown)
 
 
 @dataclass(frozen=True)
@@ -140,22 +133,13 @@ class EmbeddedParts:
 class _Job:
     """What a worker must know to embed a part."""
 
+    settled: str
+    """All that determines the features, besides the items, as JSON."""
     kind: Kind
-    identity: str
-    """What determines the features, besides the items, as JSON."""
     settings: EmbedSettings
     options: ReadOptions
     rows: int
     """Items of all parts: many of them are worth an export for ONNX Runtime."""
-
-    @property
-    def precision(self) -> str:
-        return "float16" if self.settings.half else "float32"
-
-    @property
-    def settled(self) -> dict[str, Any]:
-        """All that determines the features, besides the items."""
-        return {"kind": self.kind, "precision": self.precision, **json.loads(self.identity)}
 
 
 def embed_on_cluster(
@@ -185,14 +169,20 @@ def embed_on_cluster(
         settings, note = with_embedder(items, settings)
         if note is not None:
             say("auto", note)
-    identity_text = json.dumps(embedder_identity(settings, kind), sort_keys=True)
-    job = _Job(kind, identity_text, settings, options, sum(part.n_rows for part in table.parts))
+    settled = {
+        "format": _FORMAT,
+        "kind": kind,
+        "precision": "float16" if settings.half else "float32",
+        **embedder_identity(settings, kind),
+    }
+    rows = sum(part.n_rows for part in table.parts)
+    job = _Job(json.dumps(settled), kind, settings, options, rows)
     parts = [
         (part, out / f"part-{number:07d}.parquet")
         for number, part in enumerate(table.parts)
         if part.n_rows
     ]
-    _claim(out, job, overwrite=overwrite)
+    _claim(out, settled, overwrite=overwrite)
     abouts: list[dict[str, Any]] = []
     with opened_client(scheduler) as client, Progress("auto", "Embedding", len(parts)) as progress:
         for about in results(client, calls(_embed_part, parts, job)):
@@ -201,7 +191,11 @@ def embed_on_cluster(
     # The source may have had more files once.
     for path in set(out.glob(_PARTS)) - {path for _, path in parts}:
         path.unlink()
-    return _conclude(source, out, job, abouts)
+    whole = _joined(abouts, out)
+    write_json(out / _ABOUT, {**settled, "source": absolute(source), **whole, "rows": rows})
+    unreadable = {int(row): why for row, why in whole["unreadable"].items()}
+    reused = sum(part["reused"] for part in abouts)
+    return EmbeddedParts(out, whole["kept"], whole["dimensions"], unreadable, reused)
 
 
 def _embed_part(part: Part, path: Path, job: _Job) -> dict[str, Any]:
@@ -210,21 +204,18 @@ def _embed_part(part: Part, path: Path, job: _Job) -> dict[str, Any]:
     items = records.items
     if items is None:
         raise InputError(f"{part.uri} has neither images nor texts.")
-    made_from = {"format": _FORMAT, **job.settled, "items": content_fingerprint(items.content())}
+    made_from = json.loads(job.settled) | {"items": content_fingerprint(items.content())}
     written = _about(path)
-    if written is not None and written["made_from"] == made_from:
+    if written.get("made_from") == made_from:
         return {**written, "reused": True}
     # The lock: threads of one worker share the embedder.
     with _LOADING:
-        embedder = _embedder(job.kind, job.identity, job.settings, job.rows)
+        embedder = _embedder(job)
+    size = job.settings.batch_size
     (shard,) = embed_shards(
-        items,
-        embedder,
-        job.precision,
-        batch_size=job.settings.batch_size,
-        shard_rows=max(len(items), 1),
+        items, embedder, made_from["precision"], batch_size=size, shard_rows=max(len(items), 1)
     )
-    unreadable = {part.start + row: why for row, why in shard.unreadable.items()}
+    unreadable = {str(part.start + row): why for row, why in shard.unreadable.items()}
     if unreadable and job.settings.strict:
         row, why = next(iter(unreadable.items()))
         raise UnreadableItemError(
@@ -233,9 +224,9 @@ def _embed_part(part: Part, path: Path, job: _Job) -> dict[str, Any]:
         )
     about = {
         "made_from": made_from,
-        "rows": len(items) - len(unreadable),
+        "rows": len(shard.rows),
         "dimensions": shard.features.shape[1],
-        "unreadable": {str(row): why for row, why in unreadable.items()},
+        "unreadable": unreadable,
         "engine": embedder.engine(),
     }
     if about["rows"]:
@@ -250,10 +241,9 @@ _LOADING = Lock()
 
 
 @lru_cache(maxsize=1)
-def _embedder(kind: Kind, identity: str, settings: EmbedSettings, rows: int) -> Embedder:
+def _embedder(job: _Job) -> Embedder:
     """Return the embedder of this worker: its weights are loaded once, for all parts."""
-    del identity  # Only so that another one is loaded anew.
-    return load_embedder(settings, kind, rows)
+    return load_embedder(job.settings, job.kind, job.rows)
 
 
 def _table(records: Records, first: int, shard: Shard, about: dict[str, Any]) -> pa.Table:
@@ -273,68 +263,57 @@ def _table(records: Records, first: int, shard: Shard, about: dict[str, Any]) ->
     return pa.table(columns).replace_schema_metadata({_KEY: json.dumps(about).encode()})
 
 
-def _about(path: Path) -> dict[str, Any] | None:
-    """Return what a part says about itself; None without a part, or if it is damaged."""
+def _about(path: Path) -> dict[str, Any]:
+    """Return what a part says about itself; nothing without a part, or if it is damaged."""
     try:
-        metadata = pq.read_schema(path).metadata or {}
-        about = json.loads(metadata.get(_KEY, b"null"))
-    except (OSError, ValueError, pa.ArrowException):
-        return None
-    return about if isinstance(about, dict) and "made_from" in about else None
+        about = json.loads((pq.read_schema(path).metadata or {})[_KEY])
+    except (OSError, ValueError, KeyError, pa.ArrowException):
+        return {}
+    return about if isinstance(about, dict) else {}
 
 
-def _claim(out: Path, job: _Job, *, overwrite: bool) -> None:
+def _claim(out: Path, settled: dict[str, Any], *, overwrite: bool) -> None:
     """Make the folder for these features; refuse one that holds something else."""
     if out.exists() and not out.is_dir():
         raise InputError(f"{out} is a file; the features need a folder.")
-    wanted = {"format": _FORMAT, **job.settled, "versions": versions("knockoffs-spr")}
     begun = read_json(out / _MANIFEST)
-    visible = out.is_dir() and any(not path.name.startswith(".") for path in out.iterdir())
-    if visible and not (isinstance(begun, dict) and begun.get("format") == _FORMAT):
-        raise InputError(
-            f"{out} holds files that are no embedding of a cluster; they are left alone. Choose "
-            "another folder."
-        )
-    if visible and {**begun, "versions": None} != {**wanted, "versions": None}:
-        if not overwrite:
+    if out.is_dir() and any(not path.name.startswith(".") for path in out.iterdir()):
+        if not (isinstance(begun, dict) and begun.get("format") == _FORMAT):
             raise InputError(
-                f"{out} holds another embedding, by {begun.get('embedder')}. Choose another folder "
-                "or overwrite this one."
+                f"{out} holds files that are no embedding of a cluster; they are left alone. "
+                "Choose another folder."
             )
-        for path in (*out.glob(_PARTS), out / _MANIFEST):
-            path.unlink(missing_ok=True)
+        if {**begun, "versions": None} != {**settled, "versions": None}:
+            if not overwrite:
+                raise InputError(
+                    f"{out} holds another embedding, by {begun.get('embedder')}. Choose another "
+                    "folder or overwrite this one."
+                )
+            for path in out.glob(_PARTS):
+                path.unlink()
     out.mkdir(parents=True, exist_ok=True)
     # Finished only when all parts are.
     (out / _ABOUT).unlink(missing_ok=True)
-    write_json(out / _MANIFEST, wanted)
+    write_json(out / _MANIFEST, {**settled, "versions": versions("knockoffs-spr")})
 
 
-def _conclude(
-    source: Path, out: Path, job: _Job, abouts: Sequence[dict[str, Any]]
-) -> EmbeddedParts:
-    """Check that all parts go together, and write what they come to."""
-    unreadable = {int(row): why for part in abouts for row, why in part["unreadable"].items()}
-    rows = sum(part["rows"] for part in abouts)
-    if not rows:
-        first = next(iter(unreadable.values()))
-        raise UnreadableItemError(f"None of the {job.rows} items can be read; the first: {first}")
+def _joined(abouts: Sequence[dict[str, Any]], out: Path) -> dict[str, Any]:
+    """Return what all parts come to; raise `InputError` if they do not go together."""
+    unreadable = {row: why for part in abouts for row, why in part["unreadable"].items()}
     widths = {part["dimensions"] for part in abouts if part["rows"]}
+    if not widths:
+        first = next(iter(unreadable.values()))
+        raise UnreadableItemError(
+            f"None of the {len(unreadable)} items can be read; the first: {first}"
+        )
     if len(widths) > 1:
         raise InputError(
             f"The parts in {out} have rows of {sorted(widths)} features; the workers have "
             "different embedders. Install the same versions on all of them, and embed again."
         )
-    dimensions = widths.pop()
-    about = {
-        **job.settled,
-        "source": absolute(source),
-        "rows": job.rows,
-        "kept": rows,
-        "dimensions": dimensions,
-        "unreadable": {str(row): why for row, why in unreadable.items()},
+    return {
+        "kept": sum(part["rows"] for part in abouts),
+        "dimensions": widths.pop(),
+        "unreadable": unreadable,
         "engines": sorted({part["engine"] for part in abouts}),
-        "settings": asdict(job.settings),
     }
-    write_json(out / _ABOUT, about)
-    reused = sum(part["reused"] for part in abouts)
-    return EmbeddedParts(out, rows, dimensions, unreadable, reused)

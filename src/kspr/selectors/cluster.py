@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -17,15 +18,7 @@ import numpy as np
 from kspr._packages import require
 from kspr._progress import Progress, ProgressMode
 from kspr.errors import InputError
-from kspr.selectors.parts import (
-    Each,
-    HostFeatures,
-    Result,
-    Task,
-    fold,
-    is_dask,
-    one_blas_thread,
-)
+from kspr.selectors.parts import Each, HostFeatures, Result, Task, fold, is_dask, one_blas_thread
 
 __all__ = ["DaskFeatures", "calls", "opened_client", "results"]
 
@@ -60,7 +53,8 @@ class DaskFeatures:
     ) -> None:
         """`parts` are delayed arrays of `lengths` rows each, none of them without rows."""
         self.client, self._parts, self._lengths = client, parts, lengths
-        self.shape = (sum(lengths), n_features)
+        self._ends = np.cumsum(lengths)
+        self.shape = (int(self._ends[-1]), n_features)
         self._each, self._progress = each, progress
 
     @classmethod
@@ -94,8 +88,7 @@ class DaskFeatures:
         self, task: Task, *columns: np.ndarray | range, extra: int = 0, what: str = ""
     ) -> Result:
         """Run `task` on every block of every part; return the state and columns of all rows."""
-        ends = np.cumsum(self._lengths)
-        rows = [slice(int(end - n), int(end)) for end, n in zip(ends, self._lengths, strict=True)]
+        rows = [slice(*ends) for ends in pairwise([0, *self._ends.tolist()])]
         parts = zip(self._parts, rows, strict=True)
         work = [(part, *(column[own] for column in columns)) for part, own in parts]
         tasks = calls(_run, work, task, extra)
@@ -110,19 +103,16 @@ class DaskFeatures:
     def _stored(self, rows: np.ndarray) -> np.ndarray:
         """Return the rows with these numbers as they are stored: wider numbers would travel."""
         order = np.argsort(rows, kind="stable")
-        ends = np.cumsum(self._lengths)
-        cuts = np.searchsorted(rows[order], [0, *ends])
-        work, places = [], []
-        for part, first, last, end, n in zip(
-            self._parts, cuts[:-1], cuts[1:], ends, self._lengths, strict=True
-        ):
-            if last > first:
-                places.append(order[first:last])
-                work.append((part, rows[places[-1]] - (end - n)))
-        chosen = list(results(self.client, calls(_take, work)))
-        taken = np.empty((len(rows), self.shape[1]), dtype=np.result_type(*chosen))
-        for place, block in zip(places, chosen, strict=True):
-            taken[place] = block
+        places = np.split(order, np.searchsorted(rows[order], self._ends[:-1]))
+        starts = self._ends - self._lengths
+        work = [
+            (part, rows[place] - start)
+            for part, place, start in zip(self._parts, places, starts, strict=True)
+            if len(place)
+        ]
+        chosen = np.concatenate(list(results(self.client, calls(_take, work))))
+        taken = np.empty_like(chosen)
+        taken[order] = chosen
         return taken
 
     def gathered(self, rows: np.ndarray) -> tuple[HostFeatures, np.ndarray]:
@@ -179,15 +169,21 @@ def results(client: Any, tasks: Sequence[Any]) -> Iterator[Any]:
         # Columns travel with their parts, a few bytes a row: that is no data to be loaded by Dask.
         warnings.filterwarnings("ignore", message="Sending large graph")
         futures = client.compute(list(tasks), retries=_RETRIES)
+    seen = time.monotonic()
     try:
-        alone_since = None
         for number, future in enumerate(futures):
             while not future.done():
                 with suppress(TimeoutError), client.as_current():
                     distributed.wait([future], timeout=_POLL)
-                alone_since = _check_alive(client, alone_since)
+                seen = _last_seen(client, seen)
             if future.status == "error":
-                raise _as_sentence(future.exception()) from future.exception()
+                error = future.exception()
+                if type(error).__name__ != "KilledWorker":
+                    raise error
+                raise InputError(
+                    "A partition ended every worker that worked at it, most likely because it does "
+                    "not fit into their memory. Cut the data into smaller partitions."
+                ) from error
             yield future.result()
             # What has come is not held by workers any longer.
             futures[number] = None
@@ -195,31 +191,21 @@ def results(client: Any, tasks: Sequence[Any]) -> Iterator[Any]:
         client.cancel([future for future in futures if future is not None])
 
 
-def _check_alive(client: Any, alone_since: float | None) -> float | None:
-    """Return since when there is no worker; None if there is one."""
+def _last_seen(client: Any, before: float) -> float:
+    """Return when there was a worker last; raise `InputError` if that is too long ago."""
+    now = time.monotonic()
     try:
         if client.ncores():
-            return None
+            return now
     except (OSError, ValueError) as error:
         raise InputError(
             "The Dask scheduler does not answer any more. Start again when the cluster is back."
         ) from error
-    alone_since = alone_since or time.monotonic()
-    if time.monotonic() - alone_since > _PATIENCE:
+    if now - before > _PATIENCE:
         raise InputError(
             "All workers of the Dask cluster are lost. Start again when there are workers."
         )
-    return alone_since
-
-
-def _as_sentence(error: BaseException) -> BaseException:
-    """Return the error, or a sentence for one that says nothing about the data."""
-    if type(error).__name__ == "KilledWorker":
-        return InputError(
-            "A partition ended every worker that worked at it, most likely because it does not fit "
-            "into their memory. Cut the data into smaller partitions."
-        )
-    return error
+    return before
 
 
 def _current(client: Any) -> Any:
@@ -268,12 +254,7 @@ def opened_client(scheduler: str) -> Iterator[Any]:
 
 
 async def _ask(scheduler: str) -> None:
-    """Raise `OSError` or `TimeoutError` unless a scheduler answers at an address in time."""
-    comms = require("distributed.comm", _PURPOSE, _EXTRA)
-    async with asyncio.timeout(_ANSWER_WITHIN):
-        comm = await comms.connect(scheduler, timeout=_ANSWER_WITHIN)
-        try:
-            await comm.write({"op": "identity", "reply": True})
-            await comm.read()
-        finally:
-            comm.abort()
+    """Raise an error unless a scheduler answers at an address in time."""
+    distributed = require("distributed", _PURPOSE, _EXTRA)
+    async with asyncio.timeout(_ANSWER_WITHIN), distributed.rpc(scheduler) as answering:
+        await answering.identity()
