@@ -7,7 +7,6 @@ from .cut_groups import CutGroups as CutGroups
 from .doubt import DoubtSelector as DoubtSelector
 from .held_out import held_out_probabilities as held_out_probabilities
 from .knockoffs_spr import KnockoffsSPR as KnockoffsSPR
-from .provenance import Manifest as Manifest
 from .multilabel import MultiLabelSelector as MultiLabelSelector
 from .options import SelectorOptions as SelectorOptions
 from .paper import PaperKnockoffsSPR as PaperKnockoffsSPR
@@ -15,6 +14,7 @@ from .presets import from_options as from_options
 from .presets import from_preset as from_preset
 from .presets import of_kind as of_kind
 from .probability import ProbabilitySelector as ProbabilitySelector
+from .provenance import Manifest as Manifest
 from .selection import Selection as Selection
 from .spr import SPR as SPR
 from .summary import ClassSummary as ClassSummary
