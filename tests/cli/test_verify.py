@@ -92,7 +92,7 @@ def test_a_draw_goes_on(copy, digits, tmp_path, capsys):
     """40 rows and then 60 give what 100 rows give, and the forecast names more checks."""
     _X, truth, _noisy = digits
     before = Selection.load(copy)
-    for name, n in (("a.csv", 40), ("b.csv", 60)):
+    for name, n in (("a.csv", 40), ("b.csv", 100)):
         text = run("verify", copy, "--checks", n, "--out", tmp_path / name, capsys=capsys)
         fill(tmp_path / name, truth)
         run("verify", copy, "--answers", tmp_path / name)
@@ -122,7 +122,7 @@ def test_what_is_passed_over_counts_as_wrong(copy, digits, tmp_path, capsys):
     assert "2 rows above the last answer are empty, and count as wrong" in text
     # A rate of rows that nobody has answered would mislead.
     assert "Without checks" not in text
-    text = run("verify", copy, "--checks", 10, "--out", tmp_path / "more.csv", capsys=capsys)
+    text = run("verify", copy, "--checks", 110, "--out", tmp_path / "more.csv", capsys=capsys)
     assert f"42 rows that were drawn before have no answer yet: `kspr review {copy}`" in text
 
 
@@ -292,7 +292,7 @@ def test_more_rows_than_there_are_means_all_of_them(copy, tmp_path, capsys):
     text = run(*said, "--out", out, "--json", capsys=capsys)
     assert json.loads(text)["n_drawn"] == 900
     assert len(read(out)) == 900
-    assert "have been drawn" in fails(*said, "--out", tmp_path / "b.csv", capsys=capsys)
+    assert "were drawn from" in fails(*said, "--out", tmp_path / "b.csv", capsys=capsys)
 
 
 def test_a_run_without_an_error_rate_gets_one_by_checks(table, digits, tmp_path, capsys):
@@ -316,10 +316,12 @@ def test_more_checks_go_on_with_the_draw_that_is_there(copy, digits, tmp_path, c
     fill(out, digits[1])
     run("verify", copy, "--answers", out)
     kept = Selection.load(copy).clean_mask
-    more = run("verify", copy, "--checks", 50, "--out", tmp_path / "b.csv", capsys=capsys)
+    more = run("verify", copy, "--checks", 150, "--out", tmp_path / "b.csv", capsys=capsys)
     assert "50 more rows drawn, for q = 0.2" in more
     assert (Selection.load(copy).clean_mask == kept).all()
     run("verify", copy, "--answers", out)
+    fewer = fails("verify", copy, "--checks", 50, "--out", tmp_path / "c.csv", capsys=capsys)
+    assert "--checks must be at least 150, got 50. It counts the 150 rows that were drawn" in fewer
     command = ("verify", copy, "--checks", 50, "--q", 0.05, "--out", tmp_path / "c.csv")
     assert "--new-draw begins another" in fails(*command, capsys=capsys)
     assert "50 rows drawn, for q = 0.05" in run(*command, "--new-draw", capsys=capsys)
@@ -331,7 +333,8 @@ def test_a_draw_that_does_not_reach_q_says_so_and_what_would(copy, digits, tmp_p
     fill(out, digits[1])
     text = run("verify", copy, "--answers", out, capsys=capsys)
     assert "q = 0.05 was not reached: of the rows that nobody checked, none are kept." in text
-    assert re.search(r"About \d+ more checks reach it: kspr verify .* --checks \d+\.", text)
+    more = re.search(r"About ([\d,]+) more checks reach it: kspr verify .* --checks (\d+)\.", text)
+    assert int(more[2]) == 15 + int(more[1].replace(",", ""))
     run("export", copy, "--out", tmp_path / "clean.csv")
     assert "q = 0.05 was not reached" in capsys.readouterr().err
 

@@ -29,7 +29,7 @@ def test_the_draw_is_made_once_and_continued(run, opened):
     assert longer.checks.positions[:30] == before
     # A server that is running sees what another process has drawn.
     assert len(first.checks.positions) == 50
-    with pytest.raises(InputError, match="--checks cannot be less, got 20"):
+    with pytest.raises(InputError, match="--checks must be at least 50, got 20"):
         opened(run, checks=20)
 
 

@@ -60,7 +60,7 @@ def test_a_draw_goes_on_after_a_sample_that_was_declared(texts, tmp_path, true_n
     lines = [f"{row},{true_names[row]},all" for row in own]
     (tmp_path / "own.csv").write_text("\n".join(["row,true_label,drawn_from", *lines]))
     before = verify_run(texts.folder, tmp_path / "own.csv")
-    draw = draw_checks(texts.folder, tmp_path / "out.csv", n=5, drawn="all")
+    draw = draw_checks(texts.folder, tmp_path / "out.csv", n=len(own) + 5, drawn="all")
     assert (draw.n_before, draw.n_drawn) == (len(own), 5)
     checks = read_checks(texts.folder, texts.selection)
     new = [int(entry["row"]) for entry in rows_of(draw.path)]

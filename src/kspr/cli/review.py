@@ -36,7 +36,7 @@ def review(
     Parameters
     ----------
     checks
-        How many rows to draw in all. It is set before rows are checked, and can be raised.
+        How many rows to draw in all; a draw that is there can be raised.
         [default: those of the draw, else 100]
     drawn
         Draw from the `pool` of rows that could be kept, as without it; or from `all` rows, which is

@@ -31,7 +31,8 @@ def verify(
     CSV file. Fill in its column `true_label`, from the top: a dash for a row that belongs to no
     class, a question mark where you cannot tell. Then `--answers` moves the threshold of the run
     once all of them are answered; nothing is fitted again. An answer that is emptied is withdrawn.
-    More rows of the same draw can be checked later. Of a training run, its selection is verified.
+    A larger `--checks` later adds rows to the same draw. Of a training run, its selection is
+    verified.
 
     Example: kspr verify run --checks 100
 
@@ -40,7 +41,7 @@ def verify(
     Parameters
     ----------
     checks
-        How many rows to draw; where a draw is there, how many more.
+        How many rows to draw in all. The file has those that the draw did not have before.
     out
         CSV file to make for the person. Without it: the name of the run and `-checks.csv`.
     answers
@@ -58,15 +59,13 @@ def verify(
     named = run.with_name(f"{run.resolve().name}-checks.csv") if out is None else out
     # A training run keeps its selection as a run of its own.
     run = run / "selection" if is_training_run(run) else run
-    # Two steps of one command, days apart: neither both nor none of them.
-    if (checks is None) == (answers is None):
-        raise InputError("kspr verify needs --checks N, to draw rows, or --answers FILE, to read.")
-    if answers is not None:
+    if answers is not None and checks is None:
         how = {name: getattr(drawing, name) for name in ("q", "guarantee", "confidence")}
         _print_result(verify_run(run, answers, drawn, **how), run, json)
         return
-    if checks is None or checks < 1:
-        raise InputError(f"--checks must be at least 1, got {checks}.")
+    # Two steps of one command, days apart: neither both nor none of them.
+    if checks is None or answers is not None:
+        raise InputError("kspr verify needs --checks N, to draw rows, or --answers FILE, to read.")
     if drawn == "chosen":
         raise InputError("--drawn chosen goes with --answers; rows are drawn from pool or all.")
     draw = draw_checks(run, named, n=checks, source=source, drawn=drawn, **vars(drawing))

@@ -177,16 +177,16 @@ def _check(selection: Selection, run: Path | None, n_drawn: int) -> Step | None:
     if run is None:
         rows = f"rows = selection.draw_checks({DEFAULT_CHECKS})"
         return Step(title, gain, (rows, "selection.with_checks(rows, true_labels)"))
-    # The page goes on with the draw; its number of checks is that of all of them.
-    more = f" --checks {n_drawn + DEFAULT_CHECKS}" if checked else ""
+    # Both go on with the draw; the number of checks is that of all of them.
+    n = (n_drawn if checked else 0) + DEFAULT_CHECKS
     # The first draw has written a file under the default name, which holds answers.
     out = f" --out {_quoted(Path(f'{run}-more-checks.csv'))}" if checked else ""
     return Step(
         title,
         f"{gain} On a page in your browser, or in a CSV file to fill in:",
         (
-            f"kspr review {_quoted(run)}{more}",
-            f"kspr verify {_quoted(run)} --checks {DEFAULT_CHECKS}{out}",
+            f"kspr review {_quoted(run)}{f' --checks {n}' if checked else ''}",
+            f"kspr verify {_quoted(run)} --checks {n}{out}",
         ),
     )
 

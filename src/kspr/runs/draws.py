@@ -82,7 +82,7 @@ def draw_checks(
     source: Path | None = None,
     **asked: Any,
 ) -> Draw:
-    """Draw the next `n` rows of the run in `folder`, write them to `out` for a person to fill in.
+    """Draw `n` rows of the run in `folder` in all, and write the new ones to the CSV file `out`.
 
     The draw is saved in the run, and a later call goes on with it. `asked` is as for `set_draw`.
     """
@@ -90,10 +90,14 @@ def draw_checks(
     run = load_run(folder, source)
     begun = _begun(folder, run.fitted, run.checks, asked, new=new_draw)
     done = len(begun.positions)
-    draw = _longer(run.fitted, begun, done + n)
+    draw = _longer(folder, run.fitted, begun, n)
     rows = list(draw.positions[done:])
     if not rows:
-        raise InputError(f"All {done:,} rows that could be drawn have been drawn.")
+        raise InputError(
+            f"{done:,} rows were drawn from {folder} already, and no more with --checks {n}, which "
+            f"counts all of them. {len(begun.unanswered):,} have no answer yet; `kspr review "
+            f"{folder}` shows these. More are drawn with a larger number, as far as there are any."
+        )
     _write(run, rows, draw, out)
     write_checks(folder, draw)
     return Draw(
@@ -154,19 +158,10 @@ def set_draw(
     count where a row is drawn again. `fitted` is the run's selection without answers, if it is
     loaded already.
     """
-    if n is not None and n < 1:
-        raise InputError(f"--checks must be at least 1, got {n}.")
     fitted = load_selection(folder, answers=False) if fitted is None else fitted
     before = read_checks(folder, fitted)
     draw = _begun(folder, fitted, before, asked, new=new_draw)
-    count = n or len(draw.positions) or DEFAULT_CHECKS
-    if count < len(draw.positions):
-        raise InputError(
-            f"{len(draw.positions):,} rows were drawn from {folder} before any was checked, so "
-            f"that --checks cannot be less, got {count:,}."
-        )
-    if count > len(draw.positions):
-        draw = _longer(fitted, draw, count)
+    draw = _longer(folder, fitted, draw, n or len(draw.positions) or DEFAULT_CHECKS)
     if draw != before:
         write_checks(folder, draw)
     return draw
@@ -208,8 +203,14 @@ def check_same(folder: Path, draw: Checks, given: dict[str, Any]) -> None:
             )
 
 
-def _longer(fitted: Selection, checks: Checks, n: int) -> Checks:
+def _longer(folder: Path, fitted: Selection, checks: Checks, n: int) -> Checks:
     """Return the draw with `n` rows, as far as there are so many; earlier ones come first."""
+    done = len(checks.positions)
+    if n < max(done, 1):
+        why = f" It counts the {done:,} rows that were drawn from {folder} already." if done else ""
+        raise InputError(f"--checks must be at least {max(done, 1):,}, got {n:,}.{why}")
+    if n == done:
+        return checks
     # Enough of them, even if each row that was drawn is among them once more.
     more = drawable(fitted, checks)[: n + len(checks.positions)]
     # Rows that a user declared to be a random draw are in no order of ours.

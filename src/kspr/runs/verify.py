@@ -194,7 +194,7 @@ def checking_notes(run: Run) -> tuple[str, ...]:
     return (
         checks.progress,
         f"q = {groups.q_asked[0]:g} was not reached: of the rows that nobody checked, none are "
-        f"kept. {words}: kspr verify {run.folder} --checks {more - done if more else done}.",
+        f"kept. {words}: kspr verify {run.folder} --checks {more or 2 * done}.",
     )
 
 
