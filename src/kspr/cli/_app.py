@@ -20,8 +20,6 @@ from kspr._text import shorten
 from kspr.cli import _common as common
 from kspr.errors import LONGEST, KsprError
 
-__all__ = ["app", "main"]
-
 _SOON = 0.8
 """Seconds after which a command says on a terminal what it is doing."""
 app = cyclopts.App(

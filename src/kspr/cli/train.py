@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from kspr.train import Trained
     from kspr.train.task import Epoch
 
-__all__ = ["train"]
 
 PresetName = Literal[
     "cpu",

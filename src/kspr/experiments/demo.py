@@ -16,8 +16,6 @@ from kspr.runs.select import select_source
 from kspr.selectors import KnockoffsSPR, Selection
 from kspr.sources.options import AS_SHIPPED, ReadOptions
 
-__all__ = ["DemoResult", "run_demo"]
-
 NOISE_RATE = 0.4
 _SHOWN = 24
 _SCALE = 8

@@ -15,25 +15,6 @@ from kspr._files import read_json, staged
 from kspr._packages import versions
 from kspr.errors import InputError
 
-__all__ = [
-    "ABOUT",
-    "FEATURES",
-    "MANIFEST",
-    "SHARDS",
-    "Embedded",
-    "EmbeddingManifest",
-    "Shard",
-    "claim",
-    "clear",
-    "content_fingerprint",
-    "join",
-    "open_features",
-    "read_embedded",
-    "read_notes",
-    "shard_is_whole",
-    "write_shard",
-]
-
 _FORMAT = "kspr-embedding-1"
 ABOUT, FEATURES, MANIFEST = "embedding.json", "features.npy", "manifest.json"
 SHARDS = "shards"

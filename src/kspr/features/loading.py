@@ -20,18 +20,6 @@ from kspr.sources.options import EmbedSettings, ReadOptions
 from kspr.sources.readers.file_checks import listed
 from kspr.sources.records import Records, row_digests
 
-__all__ = [
-    "Loaded",
-    "cache_folder",
-    "check_labels",
-    "check_rows_alone",
-    "embed_records",
-    "embed_source",
-    "load",
-    "options_for_test",
-    "stored_features",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Loaded:

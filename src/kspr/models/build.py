@@ -26,18 +26,6 @@ from kspr.models.network import (
 )
 from kspr.models.weights import fill, first_line, from_pretrained
 
-__all__ = [
-    "NAMES",
-    "build_network",
-    "cifar_resnet18",
-    "create_timm",
-    "create_torchvision",
-    "inception_resnet_v2",
-    "resnet50",
-    "resnet_small",
-]
-
-
 _SMALL_WIDTH = 32
 _HALVED_FROM = 24
 """Side in pixels from which `resnet_small` halves images in its stem."""

@@ -25,8 +25,6 @@ from kspr.errors import InputError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["PrecisionWarning", "is_cpu", "pick_device", "use_bfloat16"]
-
 
 class PrecisionWarning(UserWarning):
     """The precision asked for cannot be used on this processor; another one is used."""

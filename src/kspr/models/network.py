@@ -13,20 +13,6 @@ from torch import Tensor, nn
 from kspr.errors import InputError
 from kspr.models.weights import fill_body, first_line
 
-__all__ = [
-    "BodyNetwork",
-    "Network",
-    "NetworkRequest",
-    "Outputs",
-    "assemble",
-    "evaluating",
-    "image_channels",
-    "last_linear",
-    "seeded",
-    "wrap_network",
-    "wrapped",
-]
-
 
 class Outputs(NamedTuple):
     """Result of a forward pass, one row per sample."""

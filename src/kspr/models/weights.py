@@ -18,17 +18,6 @@ if TYPE_CHECKING:
 
     _State = dict[str, Tensor]
 
-__all__ = [
-    "check_source",
-    "fill",
-    "fill_body",
-    "first_line",
-    "from_pretrained",
-    "load_weights",
-    "local_state",
-    "quiet",
-]
-
 
 def from_pretrained(name: str, auto: str, source: str, **options: Any) -> Any:
     """Load the hub name or local folder `source` with the class `auto` of transformers.

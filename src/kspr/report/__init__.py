@@ -25,17 +25,6 @@ if TYPE_CHECKING:
     from kspr.selectors.selfcheck import SelfCheck
     from kspr.sources.records import Items
 
-__all__ = [
-    "Shown",
-    "TrainingRun",
-    "check_extra",
-    "in_short",
-    "report_run",
-    "write_curves",
-    "write_report",
-    "write_training_report",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Shown:

@@ -23,8 +23,6 @@ from kspr.sources.records import Items
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["Content", "Contents", "as_items"]
-
 
 THUMBNAIL = 256
 """Longest side of a picture on a card, in pixels: shown at up to 200, and larger when enlarged."""

@@ -25,8 +25,6 @@ from kspr.selectors.options import DOUBTING
 from kspr.selectors.provenance import NoiseEstimate
 from kspr.selectors.validation import check_count
 
-__all__ = ["Plots"]
-
 LEVELS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 """Error rates that the page compares."""
 _POINTS = 200

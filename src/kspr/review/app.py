@@ -22,8 +22,6 @@ from kspr.review.session import AHEAD, ONE_BY_ONE, Filters, Session, Suspects, c
 from kspr.runs.review_log import Queue
 from kspr.selectors.options import DOUBTING
 
-__all__ = ["make_app"]
-
 _KEEP = {"cache-control": "private, max-age=3600"}
 """Headers of content: the rows of a run do not change while it is reviewed."""
 _LARGE, _SMALL = 2048, 256

@@ -20,9 +20,6 @@ from kspr.selectors.estimates import MOST_CHECKS, checks_needed
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.plan import Plan
 
-__all__ = ["Details", "Neighbours", "Progress", "shown_name"]
-
-
 _LONGEST_LABEL = 160
 _LONGEST_TEXT = 20_000
 """Characters of a text that are shown."""

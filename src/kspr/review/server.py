@@ -26,8 +26,6 @@ from kspr.errors import InputError
 from kspr.review.app import make_app
 from kspr.review.session import Session, Settings
 
-__all__ = ["Access", "Guarded", "Place", "is_loopback", "serve"]
-
 _USUAL = 8765
 """Port that is taken where none is asked for and it is free."""
 _LONGEST_BODY = 1 << 20

@@ -21,8 +21,6 @@ from kspr.selectors.options import DOUBTING
 from kspr.selectors.plan import Plan
 from kspr.sources.readers.file_checks import check_file
 
-__all__ = ["AHEAD", "ONE_BY_ONE", "Filters", "Session", "Settings", "Suspects", "check_reviewer"]
-
 AHEAD = 6
 """Rows that are sent together, so that the next one has arrived before it is asked for."""
 LONGEST_NAME = 60

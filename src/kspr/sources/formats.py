@@ -17,27 +17,6 @@ from urllib.parse import urlsplit, urlunsplit
 
 from kspr.errors import InputError, MissingExtraError
 
-__all__ = [
-    "FORMATS",
-    "HUGGING_FACE_FILES",
-    "LABEL_FORMATS",
-    "Format",
-    "WrittenFormat",
-    "absolute",
-    "address_of",
-    "delimiter_of",
-    "exists",
-    "find_format",
-    "format_of",
-    "is_pattern",
-    "list_files",
-    "local",
-    "open_input",
-    "some_suffixes",
-    "written_format",
-]
-
-
 # A letter alone is a drive of Windows.
 _ADDRESS = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/{1,2}(?=[^/])")
 _WILD = re.compile(r"[*?\[]")

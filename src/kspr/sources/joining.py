@@ -47,18 +47,6 @@ from kspr.sources.readers.values import (
 )
 from kspr.sources.records import IMAGE_SUFFIXES, SOUND_SUFFIXES, Records
 
-__all__ = [
-    "JoinedLabels",
-    "VoteColumns",
-    "join_label_file",
-    "long_table",
-    "open_label_file",
-    "places_of",
-    "read_label_file",
-    "read_vote_columns",
-    "with_label_file",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class LabelFile:

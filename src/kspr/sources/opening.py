@@ -37,21 +37,6 @@ from kspr.sources.readers.tables import open_table_file, read_object, read_part,
 from kspr.sources.readers.values import as_single, class_names
 from kspr.sources.records import Records, read_image_folder
 
-__all__ = [
-    "PUBLISHED",
-    "READERS",
-    "data_folders",
-    "find_published",
-    "find_root",
-    "label_column",
-    "list_published",
-    "open_part",
-    "open_source",
-    "open_table",
-    "probability_file",
-    "where",
-]
-
 READERS: Mapping[str, Callable[[Path, ReadOptions], Records]] = {
     "npy": read_npy,
     "npz": read_npz,

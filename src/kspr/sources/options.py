@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-__all__ = ["AS_FOUND", "AS_SHIPPED", "EmbedSettings", "ReadOptions", "with_encoder"]
-
 
 @dataclass(frozen=True)
 class ReadOptions:

@@ -34,8 +34,6 @@ from kspr.sources.readers.table import (
     sound,
 )
 
-__all__ = ["FilesTable", "Part", "open_files"]
-
 Kind = Literal["parquet", "arrow"]
 
 _KINDS = {"parquet": "a parquet file", "arrow": "an Arrow file"}

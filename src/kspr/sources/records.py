@@ -24,26 +24,6 @@ from kspr.sources.readers.file_checks import BLOCK_BYTES, limit_of, listed
 from kspr.sources.readers.roles import SPLITS
 from kspr.sources.readers.table import Cells
 
-__all__ = [
-    "IMAGE_SUFFIXES",
-    "SOUND_RATE",
-    "SOUND_SUFFIXES",
-    "Decoded",
-    "ImageCells",
-    "ImageFiles",
-    "Items",
-    "Records",
-    "SoundFiles",
-    "TextCells",
-    "all_distinct",
-    "content_digests",
-    "decoded",
-    "number_digests",
-    "number_texts",
-    "read_image_folder",
-    "row_digests",
-]
-
 
 class Items(Protocol):
     """Images, texts or sounds, loaded one at a time; nothing is decoded before it is asked for.

@@ -18,8 +18,6 @@ from kspr.errors import InputError
 from kspr.sources.formats import HUGGING_FACE_FILES, Format, delimiter_of, written_format
 from kspr.sources.readers.values import class_names
 
-__all__ = ["write_batches", "write_table"]
-
 # 64-bit offsets: the texts of one block may exceed the 2 GB that pa.string() can address.
 _TEXT = pa.large_string()
 _Write = Callable[[pa.RecordBatch], Any]

@@ -15,22 +15,6 @@ from kspr.errors import InputError
 from kspr.selectors.validation import check_types
 from kspr.train.world import chance, integers_below, uniform
 
-__all__ = [
-    "Boxes",
-    "ViewSettings",
-    "blur",
-    "brightness",
-    "contrast",
-    "crop_and_flip",
-    "grey",
-    "hue",
-    "normalise",
-    "random_boxes",
-    "resize_boxes",
-    "saturation",
-    "simsiam_views",
-]
-
 _TRIES = 10
 """Draws of a box that does not fit into its image; then a box in the middle is taken, as in
 torchvision."""

@@ -28,8 +28,6 @@ from kspr.train.guard import examine
 from kspr.train.policies import with_seen_labels
 from kspr.train.task import check_finite
 
-__all__ = ["CleanSampler", "FeatureStore", "SelectionCallback"]
-
 
 class FeatureStore:
     """Store features and scores of all samples, batch by batch and in any order.

@@ -43,8 +43,6 @@ from kspr.train.task import (
     quality_of,
 )
 
-__all__ = ["Cycle", "State", "make_cycle"]
-
 
 @dataclass
 class State:

@@ -36,8 +36,6 @@ from kspr.train.task import Epoch, Setup, make_task, network_for, network_output
 from kspr.train.unlabelled import pretrain_network, simsiam_settings
 from kspr.train.world import World, deterministic, the_world, training_device
 
-__all__ = ["Procedure", "Trained", "Training", "fit", "load_trained"]
-
 
 @dataclass(frozen=True, eq=False)
 class Trained:

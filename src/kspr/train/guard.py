@@ -28,21 +28,6 @@ from kspr.selectors import Selection
 from kspr.train.learner import Learner, Pools, check_tensor, train_epoch
 from kspr.train.task import Performance, Setup, better
 
-__all__ = [
-    "MOST_CLASSES",
-    "BestSoFar",
-    "Guard",
-    "Health",
-    "ModelChoice",
-    "choose_model",
-    "credit_table",
-    "estimated_transition",
-    "examine",
-    "finds_little_noise",
-    "is_behind",
-    "keeps_nearly_all",
-]
-
 REFERENCE = 1
 """Number of the reference network; the cycle's is 0. Their random numbers differ by it."""
 STARVED = 0.25

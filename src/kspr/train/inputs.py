@@ -18,24 +18,6 @@ from kspr.train.augment import crop_and_flip, normalise
 from kspr.train.settings import TrainSettings
 from kspr.train.world import beta, integers_below
 
-__all__ = [
-    "ImagePipeline",
-    "Images",
-    "InputPipeline",
-    "Inputs",
-    "LazyImages",
-    "VectorPipeline",
-    "Vectors",
-    "as_inputs",
-    "content_digest",
-    "cutmix",
-    "image_inputs",
-    "mixup",
-    "pipeline_for",
-    "stored_pipeline",
-]
-
-
 _IN_MEMORY = 2 << 30
 """Bytes up to which decoded images are kept in memory."""
 _SAMPLE = 1000

@@ -22,21 +22,6 @@ from kspr.train.settings import TrainSettings
 from kspr.train.task import Setup, check_converged, steps_per_epoch
 from kspr.train.world import World, generator_for, seed_for
 
-__all__ = [
-    "Batch",
-    "Learner",
-    "Pools",
-    "averaged",
-    "check_tensor",
-    "cosine_rate",
-    "epoch_batches",
-    "load_optimizer",
-    "make_optimizer",
-    "mean_loss",
-    "pseudo_labels",
-    "train_epoch",
-]
-
 
 def cosine_rate(step: int, total: int, base: float) -> float:
     """Return the rate of `step`, counted from 0: half a cosine from `base` down to 0 at `total`.

@@ -43,8 +43,6 @@ from kspr.train.soft_labels import (
 from kspr.train.task import Setup, network_outputs, steps_per_epoch
 from kspr.train.world import generator_for
 
-__all__ = ["Parts", "Unseen", "ask_referees", "first_copies", "random_parts", "teach"]
-
 _FIRST, _KINDS = 2, ("referee", "teacher")
 """Number of the first learner; 0 and 1 are the cycle's own. Their random numbers differ by it."""
 

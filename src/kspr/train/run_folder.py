@@ -20,26 +20,6 @@ from kspr.errors import InputError
 from kspr.selectors import Selection
 from kspr.train.settings import TrainSettings
 
-__all__ = [
-    "NETWORK",
-    "Checkpoints",
-    "RunFolder",
-    "check_out",
-    "check_same",
-    "classes_from_json",
-    "classes_to_json",
-    "is_training_run",
-    "metrics_from",
-    "read_about",
-    "read_metrics",
-    "read_result",
-    "read_selection",
-    "read_sides",
-    "read_tensors",
-    "write_sides",
-    "write_tensors",
-]
-
 _FORMAT = 1
 """Version of the files of tensors."""
 NETWORK = "network.pt"

@@ -16,8 +16,6 @@ from kspr.selectors.presets import AnySelector
 from kspr.selectors.probability import ProbabilitySelector
 from kspr.selectors.validation import check_choice, check_count, check_type, check_types
 
-__all__ = ["PRESETS", "TrainSettings", "make_selector", "referee_selector"]
-
 _DATA = ("cifar10", "cifar100", "clothing1m", "webvision")
 PRESETS = ("cpu", *_DATA, *(f"paper-{name}" for name in _DATA))
 """Names of the TOML files in ``presets/``."""

@@ -10,18 +10,6 @@ from scipy.special import softmax
 from kspr.core.labels import codes_in
 from kspr.core.probabilities import fit_probabilities
 
-__all__ = [
-    "SoftLabels",
-    "combined",
-    "likely_noise",
-    "linear_probabilities",
-    "linear_soft_labels",
-    "mean_of",
-    "parts_of",
-    "soft_labels",
-    "with_given_labels",
-]
-
 _ROUNDS, _SMALL_STEP = 300, 1e-3
 """Rounds of EM at most, and the change of the noise in a round after which there are no more."""
 _OBSERVATIONS = 50.0

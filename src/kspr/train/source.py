@@ -30,8 +30,6 @@ from kspr.train.settings import TrainSettings
 from kspr.train.task import Epoch
 from kspr.train.world import rank_zero_first, the_world
 
-__all__ = ["Predictions", "load_source", "predict_source", "train_source"]
-
 
 def load_source(
     source: Path,

@@ -22,25 +22,6 @@ from kspr.train.run_folder import classes_to_json
 from kspr.train.settings import TrainSettings
 from kspr.train.world import World, generator_for, seed_for
 
-__all__ = [
-    "Epoch",
-    "Performance",
-    "Task",
-    "Test",
-    "accuracy",
-    "better",
-    "check_converged",
-    "check_finite",
-    "make_task",
-    "network_for",
-    "network_outputs",
-    "performance_of",
-    "quality_of",
-    "signature_of",
-    "steps_per_epoch",
-]
-
-
 _LEAST_HELD_OUT = 200
 """Fewer held-out samples could not tell networks apart."""
 _LAYOUT = 4

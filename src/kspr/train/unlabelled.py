@@ -30,17 +30,6 @@ from kspr.train.settings import TrainSettings
 from kspr.train.task import Setup
 from kspr.train.world import World, generator_for, integers_below, seed_for
 
-__all__ = [
-    "Patches",
-    "PretrainEpoch",
-    "Pretraining",
-    "SimSiamSettings",
-    "learn_patches",
-    "patch_features",
-    "pretrain_network",
-    "simsiam_settings",
-]
-
 
 @dataclass(frozen=True)
 class SimSiamSettings:

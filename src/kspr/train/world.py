@@ -21,22 +21,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from kspr.models.device import pick_device
 
-__all__ = [
-    "Group",
-    "World",
-    "beta",
-    "chance",
-    "deterministic",
-    "generator_for",
-    "integers_below",
-    "rank_zero_first",
-    "seed_for",
-    "the_world",
-    "training_device",
-    "uniform",
-]
-
-
 _Result = TypeVar("_Result")
 _PATIENCE = timedelta(hours=12)
 """Time limit of a collective call: other ranks wait while rank 0 embeds or selects."""

@@ -16,8 +16,6 @@ from kspr.errors import InputError
 if TYPE_CHECKING:
     from kspr.experiments.baselines.method import Method
 
-__all__ = ["METHODS", "ListedMethod", "make_method"]
-
 
 @dataclass(frozen=True)
 class ListedMethod:

@@ -40,18 +40,6 @@ from kspr.train.task import (
 )
 from kspr.train.world import World, generator_for, seed_for, the_world
 
-__all__ = [
-    "KEPT",
-    "Batch",
-    "Method",
-    "Run",
-    "classifier_of",
-    "cross_entropies",
-    "fit_method",
-    "train_by",
-]
-
-
 T = TypeVar("T")
 KEPT = "kept"
 """Entry of `Run.memory`: a mask of the rows that batches are drawn from. Without it: all rows."""

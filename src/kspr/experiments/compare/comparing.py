@@ -40,8 +40,6 @@ from kspr.sources.joining import join_label_file
 from kspr.sources.options import EmbedSettings, ReadOptions
 from kspr.sources.readers.file_checks import listed
 
-__all__ = ["KnownTruth", "compare", "compare_source", "load_test"]
-
 _FEWEST = 5
 """Smallest class that five-fold cross-validation can split."""
 

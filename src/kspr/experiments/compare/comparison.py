@@ -19,7 +19,6 @@ from kspr._text import text_table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["ORACLE", "REFERENCES", "Comparison", "Trial", "TrialLog", "write_comparison"]
 
 NO_CLEANING, ORACLE = "no cleaning", "oracle"
 REFERENCES = (NO_CLEANING, ORACLE)

@@ -19,8 +19,6 @@ from kspr.selectors.validation import check_choice
 from kspr.sources.options import EmbedSettings, ReadOptions
 from kspr.train.settings import TrainSettings
 
-__all__ = ["compare_training", "compare_training_source"]
-
 _OURS = "kspr"
 
 

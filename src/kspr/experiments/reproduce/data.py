@@ -20,8 +20,6 @@ from kspr.sources.opening import data_folders, find_published, open_source, wher
 from kspr.sources.options import EmbedSettings, ReadOptions
 from kspr.sources.records import Records
 
-__all__ = ["Sample", "absent", "corrupted", "describe", "identity", "open_sample", "prepare"]
-
 
 @dataclass(frozen=True, eq=False)
 class Sample:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "write_reproduction"]
 
 _COLOURS = ("#c1121f", "#2a6f97", "#6a994e", "#bc6c25")
 """Colours of lines: variants or noises, in their order."""

@@ -11,9 +11,6 @@ from kspr.experiments.baselines import METHODS
 from kspr.experiments.reproduce.recipes import Claim, Recipe
 from kspr.experiments.reproduce.reproduction import Estimate, Reproduction, shown
 
-__all__ = ["Verdict", "markdown_table", "render_markdown", "render_text", "verdicts"]
-
-
 HOLDS, DOES_NOT, CANNOT = "holds", "does not", "cannot be told at this scale"
 _ONE_SEED = 0.01
 """Standard error that is assumed of a single seed: a difference of two points counts."""

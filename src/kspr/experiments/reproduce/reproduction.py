@@ -15,8 +15,6 @@ from kspr._files import read_json
 from kspr.errors import InputError
 from kspr.experiments.reproduce.recipes import Recipe, load_recipe
 
-__all__ = ["Estimate", "Reproduction", "Trial", "read_reproduction", "shown"]
-
 _COMMITS_SINCE = "2026-11-18T19"
 """Trials from before this time carry no commit, wherever they were run."""
 _PAPERS = {

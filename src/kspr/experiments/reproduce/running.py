@@ -40,8 +40,6 @@ from kspr.experiments.reproduce.trials import (
     plan,
 )
 
-__all__ = ["KINDS", "compute", "reproduce"]
-
 _STORED = ("description", "values", "seconds", "when", "version", "commit", "machine")
 """Entries of a stored trial."""
 _PATIENCE = 60.0

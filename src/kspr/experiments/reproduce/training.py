@@ -20,8 +20,6 @@ from kspr.train.fitting import Trained
 from kspr.train.inputs import as_inputs
 from kspr.train.settings import TrainSettings
 
-__all__ = ["train"]
-
 _ASSUMED = 0.2
 """Noise rate that a method is told where nobody knows it: what its users assume of WebVision."""
 _COURSE = (

@@ -32,22 +32,6 @@ from kspr.selectors.validation import check_choice
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = [
-    "FUNCTIONS",
-    "TIMED",
-    "Part",
-    "TrialSpec",
-    "absent_data",
-    "forecast",
-    "levels",
-    "list_recipes",
-    "name_of",
-    "packages_of",
-    "plan",
-    "principal",
-    "quality_of",
-]
-
 
 TIMED = ("time",)
 """Kinds that measure seconds: they run one at a time, with all threads of the machine."""

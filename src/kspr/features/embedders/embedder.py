@@ -11,19 +11,6 @@ from kspr._packages import version
 from kspr.errors import InputError
 from kspr.sources.options import EmbedSettings
 
-__all__ = [
-    "Embedder",
-    "EmbedderRequest",
-    "Family",
-    "Kind",
-    "PendingBatch",
-    "Pixels",
-    "as_is",
-    "both_ways",
-    "wheel",
-    "when_asked",
-]
-
 Kind = Literal["image", "text", "sound"]
 
 

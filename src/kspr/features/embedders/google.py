@@ -24,9 +24,6 @@ from kspr.features.embedders.onnx_runtime import open_session
 from kspr.sources.options import EmbedSettings
 from kspr.sources.records import Items
 
-__all__ = ["MULTILINGUAL", "SPEECH", "with_embedder"]
-
-
 _AUDIO = "'knockoffs-spr[audio]'"
 _WINDOW, _STEP = 76, 8
 """Frames of the spectrogram that the network sees at a time, and from one time to the next."""

@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["EfficientNetLite", "FromPixels", "FromProcessed", "FromTokens"]
-
 Inputs = dict[str, Tensor]
 _STAGES = ((1, 1), (2, 6), (2, 6), (2, 6), (1, 6), (2, 6), (1, 6))
 """Per stage: stride of the first block, expansion; the weights hold the other sizes."""

@@ -21,8 +21,6 @@ from kspr._packages import is_installed, versions
 from kspr._progress import say
 from kspr.models.weights import first_line
 
-__all__ = ["EngineWarning", "onnx_run", "open_session"]
-
 Arrays = dict[str, np.ndarray]
 Run = Callable[[Arrays], np.ndarray]
 

@@ -15,8 +15,6 @@ from kspr.features.embedders.embedder import Embedder, EmbedderRequest, PendingB
 from kspr.features.embedders.onnx_runtime import Arrays, Run, onnx_run
 from kspr.models.device import is_cpu, pick_device, use_bfloat16
 
-__all__ = ["AHEAD", "Network", "Runner", "from_pixels"]
-
 _CPU_IMAGES = 8
 """Images at a time in each thread of a CPU. Threads that share one image wait for each other at
 every layer, which costs six times the speed on a busy machine; and larger pieces leave the cache.

@@ -38,18 +38,6 @@ from kspr.models.weights import (
     quiet,
 )
 
-__all__ = [
-    "HUGGINGFACE",
-    "LITE",
-    "MINILM",
-    "SENTENCE",
-    "TIMM",
-    "TORCHVISION",
-    "FileTokens",
-    "ModelTokens",
-]
-
-
 _LITE_SIZE = 128
 # The weights are TensorFlow's Lite models, trained on (pixel - 127) / 128 and not on the usual
 # ImageNet statistics: with those, kNN on CIFAR-10 falls from 68 to 63 %.

@@ -19,16 +19,6 @@ from kspr.sources.options import ReadOptions
 from kspr.sources.readers.file_checks import shown
 from kspr.sources.records import Records
 
-__all__ = [
-    "choose_split",
-    "damaged",
-    "missing",
-    "name_classes",
-    "read_lines",
-    "split_line",
-    "with_labels",
-]
-
 
 def missing(path: Path, origin: str) -> InputError:
     """Return the error for a file that is not there; `origin` is the archive that holds it."""

@@ -19,8 +19,6 @@ import numpy as np
 from kspr.errors import InputError
 from kspr.sources.published import damaged, missing
 
-__all__ = ["Pixels", "load_npy", "load_pickle", "load_torch", "read_binary", "read_pickled"]
-
 _LARGEST = 1 << 28
 """Bytes that a label file may unpack to; the published ones take 3 MB."""
 _TORCH_MAGIC = 0x1950A86A20F9469CFC6C

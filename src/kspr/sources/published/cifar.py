@@ -32,8 +32,6 @@ from kspr.sources.readers.file_checks import no_such, plain_text
 from kspr.sources.readers.values import whole_labels
 from kspr.sources.records import Records, number_texts
 
-__all__ = ["CIFAR_10", "CIFAR_100", "Cifar"]
-
 
 @dataclass(frozen=True)
 class Version:

@@ -29,18 +29,6 @@ from kspr.sources.published import (
 from kspr.sources.readers.file_checks import shown
 from kspr.sources.records import ImageFiles, Records
 
-__all__ = [
-    "CLOTHING1M",
-    "ILSVRC12_VALIDATION",
-    "WEBVISION",
-    "WEBVISION_MINI",
-    "Clothing1M",
-    "Ilsvrc12Validation",
-    "WebVision",
-    "read_validation",
-]
-
-
 _ILSVRC12_IMAGES = "ILSVRC2012_img_val.tar"
 _KIT = "ILSVRC2012_devkit_t12.tar.gz"
 _TRUTH = "ILSVRC2012_validation_ground_truth.txt"

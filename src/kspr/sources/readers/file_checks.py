@@ -26,28 +26,6 @@ import pyarrow as pa
 
 from kspr.errors import InputError
 
-__all__ = [
-    "BLOCK_BYTES",
-    "GZIP",
-    "IN_MEMORY",
-    "PlainText",
-    "check_exists",
-    "check_file",
-    "check_row_count",
-    "explain_encoding",
-    "limit_of",
-    "listed",
-    "map_bytes",
-    "mapped",
-    "no_such",
-    "plain_text",
-    "readable",
-    "room",
-    "shown",
-    "too_large",
-    "unpacked_limit",
-]
-
 
 def listed(names: Iterable[str], most: int = 12) -> str:
     """Name a few things: ``'a', 'b' and 7 more``."""

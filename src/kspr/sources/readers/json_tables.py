@@ -19,16 +19,6 @@ from kspr.sources.readers.file_checks import (
 )
 from kspr.sources.readers.table import ArrowTable, Table
 
-__all__ = [
-    "CONTROL",
-    "Task",
-    "is_fiftyone",
-    "is_tasks",
-    "open_json_table",
-    "open_tasks",
-    "tasks_in",
-]
-
 
 def is_fiftyone(document: Any) -> bool:
     """Return whether a JSON document is FiftyOne's: labels by the names of images."""

@@ -19,8 +19,6 @@ from kspr.sources.readers.file_checks import BLOCK_BYTES, listed, shown
 from kspr.sources.readers.values import SingleRows
 from kspr.sources.records import content_digests, number_digests
 
-__all__ = ["Encoded", "Encoder", "OtherColumn", "encode"]
-
 _MOST_VALUES = 1_000
 """Values of a column of categories; one with more holds texts, or names of rows."""
 _SHOWN_VALUES = 50

@@ -30,8 +30,6 @@ from kspr.sources.readers.roles import LABEL_NAMES, SPLITS, TRUTH_NAMES
 from kspr.sources.readers.values import as_single, label_fields, labels_with_gaps, whole_labels
 from kspr.sources.records import Records, number_texts
 
-__all__ = ["check_features", "open_npy", "read_npy", "read_npz"]
-
 _KIND, _NPZ = "an npy file", "an npz archive"
 _HEADERS = {
     (1, 0): npy_format.read_array_header_1_0,

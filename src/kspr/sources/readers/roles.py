@@ -15,27 +15,6 @@ from kspr.sources.options import ReadOptions
 from kspr.sources.readers.file_checks import listed, no_such, shown
 from kspr.sources.readers.table import Field
 
-__all__ = [
-    "ID_NAMES",
-    "LABEL_NAMES",
-    "PATH_NAMES",
-    "SINGLE",
-    "SPLITS",
-    "TRUTH_NAMES",
-    "Fields",
-    "Roles",
-    "choose_label",
-    "choose_roles",
-    "columns_sentence",
-    "id_warning",
-    "is_list",
-    "is_numeric",
-    "is_text",
-    "no_content",
-    "used_columns",
-    "usual_field",
-]
-
 # The names of columns in tables, and of arrays in npz files.
 LABEL_NAMES = ("label", "labels", "y", "target", "targets", "class", "classes")
 TRUTH_NAMES = ("truth", "true_label", "true_labels", "y_true")

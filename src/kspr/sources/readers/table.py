@@ -19,19 +19,6 @@ from kspr.sources.readers.file_checks import BLOCK_BYTES, check_row_count, liste
 if TYPE_CHECKING:
     from kspr.sources.parts import Part
 
-__all__ = [
-    "ArrowTable",
-    "Cells",
-    "Columns",
-    "Field",
-    "Segment",
-    "Table",
-    "fields_of",
-    "keep",
-    "pick",
-    "rows_per_block",
-    "sound",
-]
 
 _BUDGET = 1 << 30
 

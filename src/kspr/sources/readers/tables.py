@@ -49,8 +49,6 @@ from kspr.sources.readers.values import (
 )
 from kspr.sources.records import ImageCells, Items, Records, TextCells, all_distinct, number_texts
 
-__all__ = ["open_table_file", "read_object", "read_part", "read_table", "roles_of"]
-
 _STATE, _SPLIT_LIST = HUGGING_FACE_FILES
 
 

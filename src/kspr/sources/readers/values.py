@@ -22,22 +22,6 @@ from kspr.sources.readers.file_checks import BLOCK_BYTES, IN_MEMORY, listed, map
 from kspr.sources.readers.roles import is_list, is_numeric
 from kspr.sources.readers.table import Field, Table
 
-__all__ = [
-    "FeatureBuilder",
-    "SingleRows",
-    "as_single",
-    "check_numeric",
-    "class_names",
-    "group_names",
-    "identifiers",
-    "label_fields",
-    "labels_with_gaps",
-    "no_label_in",
-    "texts_of",
-    "whole_labels",
-]
-
-
 # "007" is a name, not the number 7; so is what double precision cannot hold.
 _WHOLE_NUMBER = r"^-?(0|[1-9][0-9]{0,14})(\.0+)?$"
 _LONGEST_LABEL = 1_000

@@ -14,8 +14,6 @@ from sklearn.neighbors import NearestNeighbors
 
 from kspr._packages import require
 
-__all__ = ["Charged", "Judged", "Peer", "Product", "Shared", "charge", "import_needs"]
-
 PACKAGE = "'knockoffs-spr[peers]'"
 """The extra that installs the packages of other methods."""
 NEIGHBOURS = 20

@@ -13,8 +13,6 @@ from typing import Any, Literal, TypeVar
 
 from kspr.errors import InputError
 
-__all__ = ["SCALES", "Claim", "Recipe", "Scale", "Variant", "load_recipe", "recipe_names"]
-
 T = TypeVar("T")
 SCALES = ("smoke", "mini", "paper")
 
