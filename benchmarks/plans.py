@@ -16,7 +16,7 @@ from scipy.stats import hypergeom
 from _common import SHARED, WORK, Bench, Store, either, markdown_table
 from kspr import DoubtSelector, KnockoffsSPR, Selection
 from kspr.features.embedding import embed
-from kspr.selectors.notices import explained
+from kspr.selectors.cut_groups import explained
 from kspr.sources.opening import open_source
 from kspr.sources.options import EmbedSettings, ReadOptions
 

@@ -11,7 +11,7 @@ from sklearn.model_selection import cross_val_predict
 from kspr import KnockoffsSPR, Selection
 from kspr.errors import InputError
 from kspr.noise import asymmetric_cifar10, symmetric
-from kspr.selectors.relabelling import PILES
+from kspr.selectors.plan import PILES
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 
 from kspr import KnockoffsSPR
 from kspr.noise import symmetric
-from kspr.selectors.notices import explained
+from kspr.selectors.cut_groups import explained
 
 
 def weak(seen, n=2500, seed=0):

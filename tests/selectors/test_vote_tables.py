@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from kspr.errors import InputError
-from kspr.selectors.vote_tables import read_votes
+from kspr.selectors.annotators import read_votes
 
 
 def entries(crowd) -> set:

@@ -16,7 +16,7 @@ from kspr.runs._cleaned_table import Outcome, marks, write_rows
 from kspr.runs._item_files import ANNOTATION_WRITERS, config_beside, write_images
 from kspr.runs.run import Run, load_run
 from kspr.runs.verify import checking_notes
-from kspr.selectors.relabelling import THRESHOLD
+from kspr.selectors.plan import THRESHOLD
 from kspr.sources.formats import Format, WrittenFormat, written_format
 from kspr.sources.readers.file_checks import listed
 

@@ -30,7 +30,6 @@ __all__ = [
     "doubted_rows",
     "ends",
     "estimated_share",
-    "explained",
     "has_checks",
     "notices",
     "probably_wrong",
@@ -58,12 +57,6 @@ _UNSEEN = (
     "No error rate is stated: these features hardly show which labels are wrong, and noise that "
     "they do not show cannot be counted. With about 100 checked rows a rate holds for any noise."
 )
-LEAST_EXPLAINED = 0.3
-"""Share of what is wrong that chances must explain: on labels by a language model, where the rate
-was false, it was .13 and .28; on labels of people, texts, tables and networks at least .39, on
-8,000 rows with Sym. 80 % .32. One made set with weak features (.18) is warned of without need."""
-_LEAST_DOUBT = 0.01
-"""Mean chance of a wrong label below which the spread of the chances says nothing."""
 
 
 @dataclass(frozen=True)
@@ -226,20 +219,6 @@ def estimated_share(selection: Selection) -> float:
     if not known.any():
         return float("nan")
     return float(np.average(cut_groups.estimated_fsr[known], weights=cut_groups.n_kept[known]))
-
-
-def explained(doubt: np.ndarray) -> float:
-    """Return the share of what is wrong that chances explain by their spread, from 0 to 1.
-
-    It is 1 where every label is surely right or surely wrong, and 0 where all have the same chance:
-    then features see nothing of the noise, and how much there is of it is a guess.
-    """
-    mean = float(np.mean(doubt, dtype=np.float64))
-    left = mean * (1.0 - mean)
-    # Where hardly any label is in doubt, there is nothing to explain.
-    if mean < _LEAST_DOUBT:
-        return 1.0
-    return float(np.var(doubt, dtype=np.float64)) / max(left, 1e-12)
 
 
 def basis(selection: Selection) -> str | None:

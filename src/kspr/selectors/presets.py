@@ -9,9 +9,8 @@ from kspr.selectors.base import BaseSelector
 from kspr.selectors.doubt import DoubtSelector
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
 from kspr.selectors.options import PresetName, SelectorOptions
-from kspr.selectors.paper import PaperKnockoffsSPR
+from kspr.selectors.paper import SPR, PaperKnockoffsSPR
 from kspr.selectors.probability import ProbabilitySelector
-from kspr.selectors.spr import SPR
 from kspr.selectors.validation import check_choice
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -34,6 +35,7 @@ _FEWEST_TO_WARN = 100
 """With fewer rows, agreement everywhere says little."""
 
 
+@dataclass(eq=False, repr=False)
 class ProbabilitySelector(BaseSelector):
     """Keep the samples whose labels can be trusted, by the class probabilities of your own model.
 
@@ -88,20 +90,12 @@ class ProbabilitySelector(BaseSelector):
     array([False,  True,  True,  True,  True])
     """
 
-    def __init__(
-        self,
-        q: float = 0.05,
-        *,
-        control: ControlName = "people",
-        cut: CutName = "pooled",
-        level: Literal["fixed", "f1"] = "fixed",
-        min_class_size: int = 2,
-    ) -> None:
-        self.q = q
-        self.control = control
-        self.cut = cut
-        self.level = level
-        self.min_class_size = min_class_size
+    q: float = 0.05
+    _: KW_ONLY
+    control: ControlName = "people"
+    cut: CutName = "pooled"
+    level: Literal["fixed", "f1"] = "fixed"
+    min_class_size: int = 2
 
     def fit(self, X: Any, y: Any, *, classes: Any = None) -> Self:
         """Judge every sample; the result is in ``selection_``.

@@ -18,13 +18,12 @@ from kspr.selectors.checked import (
     next_rows,
     promise,
 )
-from kspr.selectors.cut_groups import Curve, CutGroups, recut, trace_curve, uncut
+from kspr.selectors.cut_groups import Curve, CutGroups, cut_at, trace_curve, uncut
 from kspr.selectors.estimates import Estimates, estimate, noise_rate
-from kspr.selectors.notices import LEAST_EXPLAINED, Ends, explained
-from kspr.selectors.options import DEFAULT_Q, DOUBTING, MODELLED, NOT_HELD, UNSEEN
-from kspr.selectors.plan import Plan, plan
+from kspr.selectors.notices import Ends
+from kspr.selectors.options import DEFAULT_Q, DOUBTING
+from kspr.selectors.plan import THRESHOLD, Plan, Relabelling, plan, relabelling
 from kspr.selectors.provenance import ASSUMPTIONS, SEEN_LABELS, Manifest, NoiseEstimate
-from kspr.selectors.relabelling import THRESHOLD, Relabelling, relabelling
 from kspr.selectors.summary import Summary, summarise
 from kspr.selectors.validation import check_count, check_rate
 
@@ -32,10 +31,6 @@ if TYPE_CHECKING:
     from kspr.report.plots import Plots
 
 __all__ = ["Selection"]
-
-_APART = 1.3
-"""Mean chance of a wrong label among the kept ones, over q, from which on the two contradict each
-other. On 40 data sets with known noise it was at most 1.16."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -225,44 +220,7 @@ class Selection:
                 "rows are checked: draw them with draw_checks, and pass the answers to "
                 "with_checks."
             )
-        keep = self.q_value <= q
-        name = "estimated" if self.manifest.seen_labels else "assumed"
-        if self.checked is not None and self.checked.calibrate:
-            name = "checked"
-        elif self.control in MODELLED and explained(self.doubt) < LEAST_EXPLAINED:
-            name = UNSEEN
-        answered = np.empty(0, dtype=np.int64) if self.checked is None else self.checked.rows
-        judged = keep.copy()
-        # A row that a person kept does not make its group reach q.
-        judged[answered] = False
-        reached = np.bincount(self.cut_group[judged], minlength=len(self.cut_groups)) > 0
-        cut_groups = recut(
-            self,
-            judged,
-            asked=q,
-            level=np.where(reached & (name != UNSEEN), q, np.nan),
-            status=np.where(
-                reached, np.where(self._contradicts(judged, q), NOT_HELD, name), "empty"
-            ),
-        )
-        # Only the counts: levels and cut-offs are those of the cut, without a person's answers.
-        by_answer = self.cut_group[answered[keep[answered]]]
-        n_kept = cut_groups.n_kept + np.bincount(by_answer, minlength=len(cut_groups))
-        cut_groups = replace(cut_groups, n_kept=n_kept)
-        # The manifest describes this selection, so that a new fit would give the same.
-        manifest = replace(
-            self.manifest, parameters={**self.manifest.parameters, "q": q, "level": "fixed"}
-        )
-        return replace(self, clean_mask=keep, cut_groups=cut_groups, manifest=manifest)
-
-    def _contradicts(self, kept: np.ndarray, q: float) -> np.ndarray:
-        """Return, for each cut group, whether the chances of what is kept exclude the level q."""
-        if self.control not in MODELLED or (self.checked is not None and self.checked.calibrate):
-            return np.zeros(len(self.cut_groups), dtype=bool)
-        n_groups = len(self.cut_groups)
-        n_kept = np.maximum(np.bincount(self.cut_group[kept], minlength=n_groups), 1)
-        expected = np.bincount(self.cut_group[kept], self.doubt[kept], n_groups) / n_kept
-        return np.asarray(expected > _APART * q + 2 * np.sqrt(q / n_kept))
+        return cut_at(self, self.q_value <= q, q)
 
     def draw_checks(
         self, n: int, *, q: float | None = None, seed: int = 0, groups: Any = None
