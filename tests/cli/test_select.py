@@ -500,4 +500,4 @@ def test_a_column_of_several_labels_a_row_is_noticed(tmp_path, capsys, labels, n
     pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
     run("select", tmp_path / "rows.parquet", "--label", "tags", "--out", tmp_path / "run")
     said = " ".join(capsys.readouterr().err.split())
-    assert ("judged by kspr.MultiLabelSelector" in said) == noted
+    assert ("--labels-separator '|' judges each" in said) == noted

@@ -50,6 +50,8 @@ def select(
 
     Example: kspr select answers.parquet --annotators 'rater_*' --q 0.05 --out run
 
+    Example: kspr select photos.csv --label tags --labels-separator '|' --out run
+
     Example: kspr select predictions.parquet --label species --probabilities 'p_*' --out run
 
     Example: kspr select customers.csv --label segment --model hist-gradient-boosting --out run
@@ -108,6 +110,7 @@ def select(
     by_model = kind == "probabilities" or options.probabilities is not None
     crowd, changed = options.annotators is not None, chosen != common.AS_PRESET
     others = by_model or crowd or bool(scheduler)
+    several = options.labels_separator is not None
     # Before anything is read: embedding may take long.
     for wrong, sentence in (
         (
@@ -138,6 +141,11 @@ def select(
             model and others,
             "--model goes with features and one label a row, on one machine. Leave out "
             "--probabilities, --annotators and --scheduler.",
+        ),
+        (
+            several and (others or model or doubt),
+            "--labels-separator goes with features: each label is judged by a fit of its own. "
+            "Leave out --probabilities, --annotators, --model, --doubt and --scheduler.",
         ),
         (
             checked and crowd,

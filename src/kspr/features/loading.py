@@ -17,6 +17,7 @@ from kspr.features.embedders.google import with_embedder
 from kspr.sources.formats import absolute
 from kspr.sources.opening import open_source, probability_file
 from kspr.sources.options import EmbedSettings, ReadOptions
+from kspr.sources.pairs import PairRows, Pairs
 from kspr.sources.readers.file_checks import listed
 from kspr.sources.records import Records, row_digests
 
@@ -95,7 +96,34 @@ def load(
     anything is embedded. Without it, rows need no labels (see `open_source`). Without `embed`,
     images and texts stay as they are, without features.
     """
-    records = open_source(source, options, unlabelled=not labelled)
+    opened = open_source(source, options, unlabelled=not labelled)
+    if isinstance(opened, Pairs):
+        return _of_pairs(_loaded(source, opened.rows, options, settings, embed=embed), opened)
+    return _loaded(source, opened, options, settings, labelled=labelled, embed=embed)
+
+
+def _of_pairs(loaded: Loaded, pairs: Pairs) -> Loaded:
+    """Return the pairs of the rows that were loaded."""
+    k, digest = len(pairs.labels), loaded.read_digest
+    pairs = replace(pairs, notes=tuple(dict.fromkeys((*pairs.notes, *loaded.records.notes))))
+    return replace(
+        loaded,
+        records=pairs,
+        features=None if loaded.features is None else PairRows(loaded.features, k),
+        row=(loaded.row[:, None] * k + np.arange(k)).ravel(),
+        read_digest=None if digest is None else np.repeat(digest, k),
+    )
+
+
+def _loaded(
+    source: Path,
+    records: Records,
+    options: ReadOptions,
+    settings: EmbedSettings,
+    *,
+    labelled: bool = False,
+    embed: bool,
+) -> Loaded:
     wanted = np.asarray(records.labelled())
     if labelled:
         label = _at(_labels(records), wanted)
@@ -244,8 +272,8 @@ def _several_labels(label: np.ndarray) -> tuple[str, ...]:
         if many and len(parts) < len(set(texts)):
             return (
                 f"Most labels hold {mark!r}, as {next(t for t in texts if mark in t)!r} does: each "
-                "such text is taken for one class. Rows with several labels are judged by "
-                "kspr.MultiLabelSelector in Python.",
+                f"such text is taken for one class. Are these several labels? --labels-separator "
+                f"{mark!r} judges each of them.",
             )
     return ()
 

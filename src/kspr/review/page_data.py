@@ -149,14 +149,13 @@ class Details:
         """
         if self.contents.kind is not None:
             return np.empty(0, dtype=np.int64), {}
-        table, records = self._run.table(), self._run.records()
-        places = self._run.joined.places()
+        table = self._run.table()
         if table is None:
-            features = records.features
+            features, places = self._run.records().features, self._run.joined.places()
             count = 0 if features is None else min(_MOST_CELLS, features.shape[1])
             return places, {f"feature {k}": features[:, k] for k in range(count)}
         shown = self._run.shown_fields()[:_MOST_CELLS]
-        return places, {field.name: table.cells(field) for field in shown}
+        return self._run.table_rows(), {field.name: table.cells(field) for field in shown}
 
     def _open_neighbours(self) -> "Neighbours | None":
         """Return rows to compare with; None where features are not at hand: none are computed."""

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kspr.errors import InputError
 from kspr.runs.run import Run
 from kspr.selectors.options import DOUBTING
 from kspr.sources.formats import Format, delimiter_of
 from kspr.sources.opening import label_column
+from kspr.sources.pairs import Pairs
 from kspr.sources.readers.table import Columns, Table
 from kspr.sources.writing import write_batches
 
@@ -44,6 +46,19 @@ class Outcome:
         """Return a mask of the rows that differ from the source."""
         return np.asarray(~self.chosen | self.moved)
 
+    def of_rows(self, run: Run) -> "Outcome":
+        """Return the outcome of the rows of the source, an entry each, where pairs are judged.
+
+        A row is written if all of its pairs are: of another, some label is not known.
+        """
+        if run.n_labels == 1:
+            return self
+        chosen, moved, gone = (
+            mask.reshape(-1, run.n_labels) for mask in (self.chosen, self.moved, self.gone)
+        )
+        written = np.asarray(chosen.all(axis=1))
+        return Outcome(written, moved.any(axis=1) & written, np.asarray(gone.any(axis=1)))
+
     def labels(self, run: Run) -> np.ndarray:
         """Return the label that each row of the run is written with."""
         selection = run.selection
@@ -52,7 +67,7 @@ class Outcome:
 
 def write_rows(run: Run, outcome: Outcome, out: Path, to: Format) -> None:
     """Write the chosen rows of a run as a table: with all columns of the source, if it has any."""
-    table = run.table()
+    table, of_rows = run.table(), outcome.of_rows(run)
     if table is not None:
         _write_columns(run, table, outcome, out, to)
         return
@@ -62,11 +77,17 @@ def write_rows(run: Run, outcome: Outcome, out: Path, to: Format) -> None:
             f"{run.origin.source} holds images in files, not in a table. Write them with --to "
             "imagefolder: load_dataset('imagefolder', data_dir=...) of datasets reads that folder."
         )
-    label, chosen = outcome.labels(run), np.flatnonzero(outcome.chosen)
+    label, ids, marked = outcome.labels(run), run.row_id, marks
+    if run.n_labels > 1:
+        label, marked = _sets(run, label), _set_marks
+        records = run.records()
+        assert isinstance(records, Pairs)  # noqa: S101 - so say the options of the run
+        ids = records.rows.row_id[run.table_rows()[:: run.n_labels]]
+    chosen = np.flatnonzero(of_rows.chosen)
 
     def batch(rows: np.ndarray) -> pa.RecordBatch:
-        ids, given = pa.array(run.row_id[rows], pa.string()), pa.array(label[rows])
-        return pa.record_batch({"row_id": ids, "label": given, **marks(run, rows)})
+        texts, given = pa.array(ids[rows], pa.string()), pa.array(label[rows])
+        return pa.record_batch({"row_id": texts, "label": given, **marked(run, rows)})
 
     # As Arrow has them, texts take much memory.
     batches = (batch(chosen[k : k + _BLOCK]) for k in range(0, len(chosen), _BLOCK))
@@ -92,21 +113,46 @@ def marks(run: Run, chosen: np.ndarray) -> dict[str, pa.Array]:
     return columns
 
 
+def _sets(run: Run, claims: np.ndarray) -> np.ndarray:
+    """Return the labels of each row as one text, where pairs of it and a label claim `claims`."""
+    claimed = claims.reshape(-1, run.n_labels)
+    separator = str(run.origin.read_options().labels_separator)
+    names = run.label_names
+    return np.array([separator.join(names[has]) for has in claimed == names], dtype=np.str_)
+
+
+def _set_marks(run: Run, chosen: np.ndarray) -> dict[str, pa.Array]:
+    """Return the added columns of rows with several labels, by their numbers among such rows."""
+    selection, k = run.selection, run.n_labels
+    clean = selection.clean_mask.reshape(-1, k)[chosen]
+    separator = str(run.origin.read_options().labels_separator)
+    doubtful = [separator.join(run.label_names[~row]) for row in clean]
+    return {
+        "kspr_row": pa.array(run.row[::k][chosen] // k),
+        "kspr_given_label": pa.array(_sets(run, selection.label)[chosen]),
+        "kspr_clean": pa.array(clean.all(axis=1)),
+        "kspr_doubtful_labels": pa.array(doubtful, pa.string()),
+        "kspr_suggested_label": pa.array(_sets(run, selection.suggested_label)[chosen]),
+    }
+
+
 def _write_columns(run: Run, table: Table, outcome: Outcome, out: Path, to: Format) -> None:
     """Write the chosen rows of a table: all of its columns, as they are stored, and the marks.
 
     They come in the order that the source has now, a block of it at a time.
     """
-    columns = table.columns(as_text=to.name == "csv")
-    name, kind, label = _label_cells(run, table, columns, outcome)
+    columns, several = table.columns(as_text=to.name == "csv"), run.n_labels > 1
+    cells_of = _set_cells if several else _label_cells
+    label, marked = cells_of(run, table, columns, outcome), _set_marks if several else marks
     # The position in the run of each row of the source that is written.
-    position_of = np.full(len(run.records()), -1)
-    chosen = np.flatnonzero(outcome.chosen)
-    position_of[run.joined.places()[chosen]] = chosen
+    chosen, places = np.flatnonzero(outcome.of_rows(run).chosen), run.table_rows()[:: run.n_labels]
+    position_of = np.full(places.max(initial=-1) + 1, -1)
+    position_of[places[chosen]] = chosen
     fields = {field.name: field for field in columns.schema}
     # Without rows: only the types are needed for the schema.
-    empty = marks(run, np.empty(0, dtype=np.int64))
-    added = {name: kind, **{extra: values.type for extra, values in empty.items()}}
+    empty = marked(run, np.empty(0, dtype=np.int64))
+    added = {name: kind for name, (kind, _) in label.items()}
+    added |= {extra: values.type for extra, values in empty.items()}
     for extra, of_extra in added.items():
         # The label column stays what it was, with its type and its metadata.
         if extra not in fields or fields[extra].type != of_extra:
@@ -120,7 +166,8 @@ def _write_columns(run: Run, table: Table, outcome: Outcome, out: Path, to: Form
             position = here[here >= 0]
             rows = batch.take(pa.array(np.flatnonzero(here >= 0)))
             arrays = dict(zip(rows.schema.names, rows.columns, strict=True))
-            arrays |= {name: label(rows, position), **marks(run, position)}
+            arrays |= {name: cells(rows, position) for name, (_, cells) in label.items()}
+            arrays |= marked(run, position)
             yield pa.record_batch([arrays[field.name] for field in schema], schema=schema)
             start += len(batch)
 
@@ -129,10 +176,42 @@ def _write_columns(run: Run, table: Table, outcome: Outcome, out: Path, to: Form
     write_batches(out, to, schema, batches(), ";" if semicolons else None)
 
 
+def _set_cells(
+    run: Run, table: Table, columns: Columns, outcome: Outcome
+) -> dict[str, tuple[pa.DataType, _Cells]]:
+    """Return what `_label_cells` does where rows have several labels, in one column or in many."""
+    options = run.origin.read_options()
+    claimed = outcome.labels(run).reshape(-1, run.n_labels) == run.label_names
+    texts, moved = _sets(run, outcome.labels(run)), outcome.of_rows(run).moved
+
+    def indicator(name: str, kind: pa.DataType) -> _Cells:
+        of_label = claimed[:, run.label_names == name].any(axis=1).astype(np.int8)
+        return lambda _, rows: pa.array(of_label[rows]).cast(kind)
+
+    used = [name for name in run.records().columns["label"] if options.labels is None]
+    if len(used) > 1:
+        kinds = {name: columns.schema.field(name).type for name in used}
+        return {name: (kind, indicator(name, kind)) for name, kind in kinds.items()}
+    name = label_column(table, options, run.origin.source)
+    if name not in used:
+        return {name: (pa.string(), lambda _, rows: pa.array(texts[rows]))}
+    kind = columns.schema.field(name).type
+
+    def cells(batch: pa.RecordBatch, rows: np.ndarray) -> pa.Array:
+        written = pa.array(texts[rows], pa.string())
+        if pa.types.is_nested(kind):
+            sets = [run.label_names[has].tolist() for has in claimed[rows]]
+            written = pa.array(sets, pa.list_(pa.string()))
+        # What is not changed stays as it was written.
+        return pc.if_else(pa.array(moved[rows]), written.cast(kind), batch.column(name))
+
+    return {name: (kind, cells)}
+
+
 def _label_cells(
     run: Run, table: Table, columns: Columns, outcome: Outcome
-) -> tuple[str, pa.DataType, _Cells]:
-    """Return the label column's name and type, and a function that returns its cells.
+) -> dict[str, tuple[pa.DataType, _Cells]]:
+    """Return the label column's name with its type and a function that returns its cells.
 
     That takes a batch of the source's rows, and their positions in the run. Labels from a second
     file take the place of those in the table.
@@ -142,7 +221,8 @@ def _label_cells(
     # A label within a struct cannot be replaced alone; it becomes a column of its own.
     if options.labels is not None or name not in columns.schema.names:
         label = outcome.labels(run)
-        return name, pa.array(run.selection.classes).type, lambda _, rows: pa.array(label[rows])
+        kind = pa.array(run.selection.classes).type
+        return {name: (kind, lambda _, rows: pa.array(label[rows]))}
     suggested = run.selection.suggested_code
     spelled, number = _spelled(run, columns, name, outcome)
 
@@ -156,7 +236,7 @@ def _label_cells(
         combined = pa.chunked_array([given, *spelled]).take(pa.array(cell)).combine_chunks()
         return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
 
-    return name, columns.schema.field(name).type, cells
+    return {name: (columns.schema.field(name).type, cells)}
 
 
 def _spelled(

@@ -270,7 +270,7 @@ def _shown(run: Run, drawn: list[int]) -> dict[str, list[str]]:
 
 
 def _cells(run: Run, drawn: list[int]) -> dict[str, list[str]]:
-    table, places = run.table(), run.joined.places()[drawn].tolist()
+    table, places = run.table(), run.table_rows()[drawn].tolist()
     fields = [f for f in run.shown_fields() if f.name not in COLUMNS and not is_nested(f.type)]
     if len(fields) > _MOST_CELLS:
         # Hundreds of numbers say nothing to a person.

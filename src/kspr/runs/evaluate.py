@@ -103,11 +103,16 @@ def true_labels(run: Run, truth: str | None) -> Truth:
             "--truth."
         )
     joined = run.join(records)
-    notes = joined.notes(run.rows, run.origin.source, run.origin.unreadable)
+    notes = joined.notes(run.rows, run.origin.source, run.origin.unreadable * run.n_labels)
     return Truth(records.truth[joined.places()], joined.position, notes)
 
 
 def _from_file(run: Run, path: Path) -> Truth:
+    if run.n_labels > 1:
+        raise InputError(
+            f"The rows of {run.folder} have several labels, and their true ones cannot be read "
+            "from a file of its own. Put them into a column of the data, and name it with --truth."
+        )
     count = run.origin.n_rows
     # A file without ids has a line for each row of the source; the run may have left some out.
     row_id = np.arange(count).astype(np.str_)

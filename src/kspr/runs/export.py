@@ -110,6 +110,7 @@ def export_run(
                 f"--suspects goes with a cleaned data set. --to {known.name} writes rows for "
                 "people to look at: choose them with --rows."
             )
+        _refuse_sets(load_run(folder, source), known)
         _check_new(out, *([config_beside(out)] if known.name == "label-studio" else []))
         return _export_rows(load_run(folder, source).at(q), out, known.name, rows)
     if rows is not None:
@@ -129,10 +130,12 @@ def export_run(
     suspects = suspects or ("reviewed" if finished else "drop")
     outcome = _outcome(run, suspects, threshold)
     if suspects in _RELABELLED and say is not None:
-        say(f"{run.selection.relabel(threshold)}\n{_forecast(outcome, suspects)}")
+        say(f"{run.selection.relabel(threshold)}\n{_forecast(outcome.of_rows(run), suspects)}")
     notes = checking_notes(run)
     if finished and suspects != "reviewed":
         notes = ("What the plan promises is not about this file: that takes --suspects reviewed.",)
+    if known.name == "imagefolder":
+        _refuse_sets(run, known)
     if in_folder:
         return _export_folder(run, outcome, out, known, notes)
     differs = bool(outcome.differing().any())
@@ -148,6 +151,15 @@ def export_run(
         changes.unlink(missing_ok=True)
         raise
     return _exported(run, outcome, out, changes if differs else None, notes)
+
+
+def _refuse_sets(run: Run, to: Format) -> None:
+    """Raise if rows have several labels, where a format has one for each."""
+    if run.n_labels > 1:
+        raise InputError(
+            f"Rows of {run.folder} have several labels, and --to {to.name} holds one a row. Write "
+            "a table: --out clean.parquet. `kspr review` and `kspr verify` show pairs to people."
+        )
 
 
 def _forecast(outcome: Outcome, suspects: str) -> str:
@@ -245,11 +257,13 @@ def _outcome(run: Run, suspects: Suspects, threshold: float) -> Outcome:
 def _exported(
     run: Run, outcome: Outcome, out: Path, changes: Path | None, notes: tuple[str, ...]
 ) -> Exported:
+    outcome = outcome.of_rows(run)
+    n_rows = int(outcome.chosen.sum())
     return Exported(
         out=out,
-        rows=int(outcome.chosen.sum()),
+        rows=n_rows,
         relabelled=int(outcome.moved.sum()),
-        dropped=len(run.rows) - int(outcome.gone.sum()) - int(outcome.chosen.sum()),
+        dropped=len(outcome.chosen) - int(outcome.gone.sum()) - n_rows,
         changes=changes,
         notes=(*run.notes(), *notes),
     )

@@ -17,10 +17,11 @@ from kspr.features.loading import stored_features
 from kspr.runs.answers import Checks, apply_checks, read_checks, write_checks
 from kspr.runs.rows import ROWS, Joined, JoinedItems, RunRows, join_rows, read_rows, row_tables
 from kspr.runs.storage import load_selection, save_selection
-from kspr.selectors import Selection
+from kspr.selectors import MultiLabelSelector, Selection
 from kspr.sources.formats import absolute, address_of, exists
 from kspr.sources.opening import open_source, open_table, probability_file
 from kspr.sources.options import ReadOptions, with_encoder
+from kspr.sources.pairs import PairRows, Pairs
 from kspr.sources.readers.mixed_tables import Encoder
 from kspr.sources.readers.table import Field, Table
 from kspr.sources.records import Items, Records
@@ -207,19 +208,43 @@ class Run:
             )
         return joined
 
+    @property
+    def n_labels(self) -> int:
+        """How many labels each row of the source is judged for: several if it may have several."""
+        several = self.selection.manifest.method == MultiLabelSelector.__name__
+        return len(self.selection.classes) // 2 if several else 1
+
+    @property
+    def label_names(self) -> np.ndarray:
+        """The labels that each row is judged for, in the order of its pairs."""
+        known = set(self.selection.classes.tolist())
+        claims = self.selection.label[: self.n_labels].tolist()
+        bare = [claim.removeprefix("not ") for claim in claims]
+        # A label may begin with "not" itself.
+        return np.array([b if b in known else c for b, c in zip(bare, claims, strict=True)])
+
+    def table_rows(self) -> np.ndarray:
+        """Return the row of the source's table that each row of the run is about; -1 for none."""
+        records, places = self.records(), self.joined.places()
+        return places // len(records.labels) if isinstance(records, Pairs) else places
+
     def notes(self) -> tuple[str, ...]:
         """Say in sentences what is different in the source now; empty if nothing is."""
         try:
             joined = self.joined
         except InputError as error:
             return (str(error),)
-        return joined.notes(self.rows, self.origin.source, self.origin.unreadable)
+        unreadable = self.origin.unreadable * self.n_labels
+        return joined.notes(self.rows, self.origin.source, unreadable)
 
     def features(self) -> Any:
         """Return the features of exactly this run's rows, in their order; None if they are gone."""
         if self.origin.embedding is not None:
             folder, fingerprint = Path(self.origin.embedding), str(self.origin.fingerprint)
-            return stored_features(folder, fingerprint, self.row)
+            # Of pairs of a row and a label, the features are those of the row.
+            k = self.n_labels
+            stored = stored_features(folder, fingerprint, self.row[::k] // k)
+            return stored if stored is None or k == 1 else PairRows(stored, k)
         records = self._records_if_there()
         if records is None or records.features is None or not self.joined.whole:
             return None

@@ -22,6 +22,7 @@ from kspr.selectors import (
     AnnotatorSelector,
     DoubtSelector,
     KnockoffsSPR,
+    MultiLabelSelector,
     PaperKnockoffsSPR,
     ProbabilitySelector,
     Selection,
@@ -30,6 +31,7 @@ from kspr.selectors import (
 from kspr.selectors.options import RIGHT
 from kspr.sources.joining import read_vote_columns
 from kspr.sources.options import AS_FOUND, AS_SHIPPED, EmbedSettings, ReadOptions, with_encoder
+from kspr.sources.pairs import Pairs
 
 __all__ = [
     "select_by_annotators",
@@ -60,8 +62,9 @@ def select_source(
     it the numbers of `source` themselves; with a `model`, the name of a classifier, the held-out
     probabilities of that, and `seed` is that of the model and its folds. With a `scheduler`, the
     address of a Dask scheduler or ``"local"``, workers read the files of `source` and judge their
-    rows. `checked` is a CSV file with the true labels of rows that a person has checked. They move
-    the cut if its column `drawn_from` says that they were drawn at random from all rows.
+    rows. Where rows have any number of labels, pairs of a row and a label are judged, each label by
+    itself. `checked` is a CSV file with the true labels of rows that a person has checked. They
+    move the cut if its column `drawn_from` says that they were drawn at random from all rows.
     """
     # Before anything else: what follows may take minutes.
     check_folder(out, overwrite=overwrite)
@@ -83,10 +86,29 @@ def select_source(
                 shown = held_out_probabilities(model, X, y, groups=groups, random_state=seed)
                 return selector.fit(shown, y).selection_
             # SPR and the paper's selector do not judge one half by the other, and take no groups.
-            return selector.fit(X, y, **({} if groups is None else {"groups": groups})).selection_
+            more: dict[str, Any] = {} if groups is None else {"groups": groups}
+            if isinstance(loaded.records, Pairs):
+                return _fit_pairs(selector, X.rows, y, loaded.records.labels, more)
+            return selector.fit(X, y, **more).selection_
 
         origin = origin_of(loaded, options, command)
         return _run_with_answers(loaded, fit, checked, origin, out, overwrite=overwrite)
+
+
+def _fit_pairs(
+    selector: Any, X: Any, claims: np.ndarray, labels: Sequence[str], more: dict[str, Any]
+) -> Selection:
+    """Return the selection from the pairs of rows, which have the features `X`, and `labels`."""
+    names = np.array(labels)
+    has = claims.reshape(-1, len(names)) == names
+    if not has.any(axis=0).all():
+        raise InputError(
+            f"No row that could be read has the label {names[~has.any(axis=0)][0]!r}. Take it out "
+            "of the labels."
+        )
+    of_rows = {name: of_pairs[:: len(names)] for name, of_pairs in more.items()}
+    sets = [names[of_row].tolist() for of_row in has]
+    return MultiLabelSelector(selector).fit(X, sets, **of_rows).selection_
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from kspr.sources.formats import (
 )
 from kspr.sources.joining import long_table, with_label_file
 from kspr.sources.options import AS_FOUND, ReadOptions
+from kspr.sources.pairs import pairs_of
 from kspr.sources.parts import Part
 from kspr.sources.published.cifar import CIFAR_10, CIFAR_100, Cifar
 from kspr.sources.published.image_lists import (
@@ -73,9 +74,12 @@ def open_source(
     Rows without a label are an error, or are listed in ``Records.unlabelled`` if they are to be
     dropped. With `unlabelled`, rows need no labels: a folder of images without class folders is
     read too, and ``Records.label`` is None unless every row has a label. Raise `InputError` with
-    one sentence if the source cannot be read.
+    one sentence if the source cannot be read. With ``options.labels_separator`` they are `Pairs`.
     """
-    return _with_its_labels(_read(source, options), options, unlabelled)
+    records = _read(source, options)
+    if options.labels_separator is not None:
+        return pairs_of(records, options)
+    return _with_its_labels(records, options, unlabelled)
 
 
 def open_part(part: Part, options: ReadOptions = AS_FOUND, *, unlabelled: bool = False) -> Records:

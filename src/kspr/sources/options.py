@@ -32,6 +32,10 @@ class ReadOptions:
     """Column of texts."""
     labels: Path | None = None
     """A second file with the labels, one per row: any table, npy, or txt."""
+    labels_separator: str | None = None
+    """What stands between the labels of a row where a row has any number of them, such as `|` in
+    the cell `cat|indoors`. The column may also hold lists of labels; or name several columns of 0
+    and 1 by `--label 'cat|indoors'`. Each pair of a row and a label is judged."""
     missing: Literal["refuse", "drop"] = "refuse"
     """What to do with rows without a label: refuse the source, or leave these rows out."""
     truth: str | None = None

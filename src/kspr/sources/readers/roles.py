@@ -47,6 +47,8 @@ class Roles:
     probabilities: tuple[Field, ...] = ()
     groups: Field | None = None
     annotators: tuple[Field, ...] = ()
+    indicators: tuple[Field, ...] = ()
+    """Columns of 0 and 1, one for each label that a row may have."""
     others: tuple[Field, ...] = ()
     """Columns beside the numbers that may be dates or categories, which their values decide."""
 
@@ -73,14 +75,16 @@ def choose_roles(
         # With a file of labels, the name may be that of a column there.
         if not annotators and options.labels is None:
             raise no_such(options.annotators, fields, where)
-    if not (options.labels or annotators):
+    indicators = _indicators(fields, options, where)
+    if not (options.labels or annotators or indicators):
         label = choose_label(fields, options.label, where, class_columns)
     truth = _named(fields, options.truth, where) or usual_field(fields, TRUTH_NAMES)
     identity = _named(fields, options.id, where)
     # They may be beside the labels instead, in a file of their own.
     beside = options.labels is not None and options.groups not in fields
     groups = None if beside else _named(fields, options.groups, where)
-    taken = {field.name for field in (label, truth, identity, groups, *annotators) if field}
+    taken = {field.name for field in (label, truth, identity, groups) if field}
+    taken |= {field.name for field in (*annotators, *indicators)}
     free = {name: field for name, field in fields.items() if name not in taken}
     chosen = options.probabilities
     probabilities = _matching(fields, free, chosen, where) if chosen else ()
@@ -97,8 +101,17 @@ def choose_roles(
     # The path of an image identifies its row better than a column that is named like ids.
     if identity is None and not (roles.image and is_text(roles.image.type)):
         identity = usual_field(rest, ID_NAMES)
-    others = roles.others
-    return Roles(label, truth, identity, *content, probabilities, groups, annotators, others)
+    judged_by = (*content, probabilities, groups, annotators, indicators, roles.others)
+    return Roles(label, truth, identity, *judged_by)
+
+
+def _indicators(fields: Fields, options: ReadOptions, where: str) -> tuple[Field, ...]:
+    """Return the columns of 0 and 1 that the user names as the labels; empty without such."""
+    mark, name = options.labels_separator, options.label
+    if mark is None or name is None or name in fields or mark not in name or options.labels:
+        return ()
+    named = [_named(fields, one.strip(), where) for one in name.split(mark)]
+    return tuple(field for field in named if field)
 
 
 def choose_label(
@@ -316,6 +329,8 @@ def used_columns(fields: Fields, roles: Roles) -> dict[str, tuple[str, ...]]:
         "annotators": roles.annotators,
         **{name: tuple(filter(None, [getattr(roles, name)])) for name in SINGLE},
     }
+    if roles.indicators:
+        named["label"] = roles.indicators
     used = {role: tuple(f.name for f in columns) for role, columns in named.items() if columns}
     # A member of a struct stands for its column.
     roots = {f.path[0] for columns in named.values() for f in columns}

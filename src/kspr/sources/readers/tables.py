@@ -18,6 +18,7 @@ from kspr._files import read_json
 from kspr.errors import InputError
 from kspr.sources.formats import HUGGING_FACE_FILES, find_format, format_of, list_files
 from kspr.sources.options import AS_FOUND, ReadOptions
+from kspr.sources.pairs import sets_of
 from kspr.sources.parts import FilesTable, Part, open_files
 from kspr.sources.readers.csv_tables import open_csv_table
 from kspr.sources.readers.file_checks import check_row_count, listed, no_such
@@ -43,6 +44,8 @@ from kspr.sources.readers.values import (
     class_names,
     group_names,
     identifiers,
+    joined_indicators,
+    joined_lists,
     label_fields,
     labels_with_gaps,
     whole_labels,
@@ -184,13 +187,24 @@ def _records(
     labels: dict[str, Any] = {}
     truth = groups = None
     names = class_names(table.metadata)
+    mark = options.labels_separator
     if roles.label:
         name, what = roles.label.name, f"Label column {roles.label.name!r} of {where}"
-        given = labels_with_gaps(walked.columns[name], what, names.get(name), table.untyped)
+        column = walked.columns[name]
+        column = column if mark is None else joined_lists(column, what, mark)
+        given = labels_with_gaps(column, what, names.get(name), table.untyped)
         labels = label_fields(*given, what)
+    elif roles.indicators:
+        told = {field.name: walked.columns[field.name] for field in roles.indicators}
+        labels = {"label": joined_indicators(told, where, str(mark), table.untyped)}
     if roles.truth:
         name, what = roles.truth.name, f"Truth column {roles.truth.name!r} of {where}"
-        truth = whole_labels(walked.columns[name], what, names.get(name), table.untyped)
+        column = walked.columns[name]
+        if mark is None:
+            truth = whole_labels(column, what, names.get(name), table.untyped)
+        else:
+            # Of several labels, a row may truly have none.
+            truth = sets_of(*labels_with_gaps(joined_lists(column, what, mark), what))
     if roles.groups:
         name = roles.groups.name
         groups = group_names(walked.columns[name], f"Column {name!r} of {where}")
@@ -247,7 +261,8 @@ def _walk(table: Table, roles: Roles, where: str, dates: Sequence[str] | None) -
     # Without an id column, the path of an image identifies its row.
     path = roles.image if _has_paths(roles) and roles.id is None else None
     # One column may have two roles; it is read once.
-    small = {f.name: f for f in (roles.label, roles.truth, roles.id, roles.groups, path) if f}
+    single = (roles.label, roles.truth, roles.id, roles.groups, path)
+    small = {f.name: f for f in (*single, *roles.indicators) if f}
     chunks: dict[str, list[pa.Array]] = {name: [] for name in small}
     numbers = (roles.features, roles.probabilities)
     builders = [FeatureBuilder(some, where, table.rows) if some else None for some in numbers]
@@ -333,6 +348,7 @@ def _literal(roles: Roles) -> Roles:
         features=numbers(roles.features),
         probabilities=numbers(roles.probabilities),
         others=tuple(replace(field, type=pa.string()) for field in roles.others),
+        indicators=tuple(replace(field, type=pa.string()) for field in roles.indicators),
         **texts,
     )
 

@@ -165,6 +165,39 @@ def _as_written(texts: np.ndarray) -> np.ndarray:
     return labels.astype(np.float64).astype(np.int64) if whole else labels
 
 
+def joined_lists(column: Any, what: str, separator: str) -> Any:
+    """Return lists of labels as texts, with `separator` between; another column as it is."""
+    kind = column.type
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        return column
+    texts = column.cast((pa.list_ if pa.types.is_list(kind) else pa.large_list)(pa.string()))
+    for chunk in texts.chunks:
+        known = pc.unique(chunk.flatten())
+        if known.null_count or pc.any(pc.match_substring(known, separator)).as_py():
+            raise InputError(
+                f"{what} has an empty label, or one that holds {separator!r}. Choose a "
+                "--labels-separator that stands in no label."
+            )
+    return pa.chunked_array([pc.binary_join(chunk, separator) for chunk in texts.chunks])
+
+
+def joined_indicators(
+    columns: Mapping[str, Any], where: str, separator: str, untyped: bool
+) -> np.ndarray:
+    """Return the names of the columns that are 1 in each row, with `separator` between."""
+    parts = []
+    for name, column in columns.items():
+        what = f"Label column {name!r} of {where}"
+        values = whole_labels(column, what, untyped=untyped)
+        if not np.isin(values, (0, 1)).all() or (untyped and values.dtype.kind == "b"):
+            raise InputError(
+                f"{what} must hold 0 and 1, whether a row has this label. Where cells hold names "
+                "of labels, name one column with --label."
+            )
+        parts.append(np.where(values.astype(bool), name, ""))
+    return np.array([separator.join(filter(None, row)) for row in zip(*parts, strict=True)])
+
+
 def label_fields(label: np.ndarray, empty: np.ndarray, what: str) -> dict[str, Any]:
     """Return the fields of `Records` that are about labels; the rows `empty` have none."""
     if not empty.size:
@@ -211,7 +244,7 @@ def _check_simple(column: pa.ChunkedArray, what: str, of: str) -> None:
     kind = _kind_of(column)
     binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
     if pa.types.is_nested(kind) or binary or pa.types.is_fixed_size_binary(kind):
-        several = ", or judge several labels a row with kspr.MultiLabelSelector in Python"
+        several = ", or judge several labels a row: --labels-separator '|'"
         raise InputError(
             f"{what} holds {kind}, not one value per row. Name another with --{of}"
             f"{several if of == 'label' else ''}."
