@@ -101,7 +101,6 @@ def test_labels_are_classes_where_they_are_named(boxes, tmp_path, capsys):
     ("more", "words"),
     [
         (("--probabilities", "width"), "--doubt takes the place of"),
-        (("--groups", "kind"), "--doubt takes the place of"),
         (("--cut", "per_class"), "--cut goes with features. With a doubt"),
         (("--preset", "spr"), "--preset goes with features"),
         (("--doubt", "nothing"), "nothing"),
@@ -111,3 +110,51 @@ def test_options_that_a_doubt_has_no_use_for_are_refused(boxes, tmp_path, capsys
     doubt = () if "--doubt" in more else ("--doubt", "quality")
     message = fails("select", boxes[0], *doubt, *more, "--out", tmp_path / "run", capsys=capsys)
     assert words in message
+
+
+def test_groups_are_drawn_whole_and_only_drawn_rows_give_the_rate(boxes, tmp_path, capsys):
+    path, wrong = boxes
+    image = np.arange(N) // 4
+    pd.read_parquet(path).assign(image=[f"photo-{k}" for k in image]).to_parquet(path)
+    made, file = tmp_path / "run", tmp_path / "c.csv"
+    said = ("--doubt", "quality", "--doubtful", "low", "--q", 0.1, "--groups", "image")
+    run("select", path, *said, "--out", made)
+    capsys.readouterr()
+    text = run("verify", made, "--checks", 60, "--whole-groups", "--out", file, capsys=capsys)
+    checks = pd.read_csv(file, dtype=str)
+    rows = checks["row"].astype(int).to_numpy()
+    drawn = checks["drawn_from"].to_numpy() == "pool"
+    expected = Selection.load(made).draw_checks(60)
+    assert rows[drawn].tolist() == expected.tolist()
+    assert set(rows) == set(np.flatnonzero(np.isin(image, image[expected])))
+    assert set(checks["drawn_from"]) == {"pool", "group"}
+    assert f"60 rows drawn, with {len(rows) - 60} more of their groups" in text
+    # The others of an image stand behind its first drawn box.
+    starts = np.flatnonzero(drawn)
+    assert all(image[r] == image[rows[starts[starts <= k][-1]]] for k, r in enumerate(rows))
+    checks["true_label"] = np.where(wrong[rows], "wrong", "right")
+    checks.to_csv(file, index=False)
+    run("verify", made, "--answers", file)
+    selection = Selection.load(made)
+    assert selection.checked.sampled.sum() == 60
+    assert (selection.clean_mask[rows] == ~wrong[rows]).all()
+    alone = Selection.load(made, answers=False)
+    answers = np.where(wrong[expected], "wrong", "right")
+    cut = alone.with_checks(expected, answers).q_value
+    other = np.setdiff1d(np.arange(N), rows)
+    assert selection.q_value[other].tolist() == cut[other].tolist()
+    # Later draws of the run are of whole groups, too.
+    run("verify", made, "--checks", 65, "--out", tmp_path / "more.csv")
+    more = pd.read_csv(tmp_path / "more.csv")
+    assert (more["drawn_from"] == "pool").sum() == 5
+    assert len(more) > 5
+
+
+def test_groups_that_nobody_named_are_asked_for(boxes, tmp_path, capsys):
+    made = tmp_path / "run"
+    run("select", boxes[0], "--doubt", "quality", "--out", made)
+    capsys.readouterr()
+    command = ("verify", made, "--checks", 5, "--whole-groups", "--out", tmp_path / "c.csv")
+    assert "--groups COLUMN" in fails(*command, capsys=capsys)
+    command = ("verify", made, "--answers", tmp_path / "c.csv", "--whole-groups")
+    assert "goes with --checks" in fails(*command, capsys=capsys)

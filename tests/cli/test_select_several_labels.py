@@ -269,3 +269,29 @@ def test_columns_that_hold_more_than_0_and_1_are_no_labels(tmp_path, capsys):
     pq.write_table(lists, tmp_path / "t.parquet")
     command = ("select", tmp_path / "t.parquet", "--label", "tags", "--labels-separator", "|")
     assert "stands in no label" in fails(*command, "--out", tmp_path / "r", capsys=capsys)
+
+
+def test_all_labels_of_a_drawn_row_are_shown_together(made, tmp_path):
+    run("verify", made, "--checks", "20", "--whole-groups", "--out", tmp_path / "c.csv")
+    with (tmp_path / "c.csv").open(encoding="utf-8") as file:
+        rows = [int(line["row"]) for line in csv.DictReader(file)]
+    assert sorted(rows) == sorted(3 * row + k for row in {r // 3 for r in rows} for k in range(3))
+    (made / "checks.json").unlink()
+
+
+def test_the_review_page_shows_pairs_with_their_row(made):
+    pytest.importorskip("starlette")
+    from kspr.review.session import Session, Settings
+
+    session = Session(made, Settings(checks=4, whole_groups=True))
+    queue = [position for asked, position in session.waiting("Anna") if asked == "check"]
+    assert queue == list(session.checks.asked)
+    assert len(session.checks.positions) == 4
+    assert {p // 3 for p in queue} == {p // 3 for p in session.checks.positions}
+    cells = dict(session.details.content(queue[0])["cells"])
+    assert cells["id"] == f"d{queue[0] // 3}"
+    session.answer("Anna", "check", {queue[0]: 0})
+    assert next(p for _, p in session.waiting("Anna")) == queue[1]
+    session.close()
+    for name in ("checks.json", "review.sqlite"):
+        (made / name).unlink()

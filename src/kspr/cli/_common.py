@@ -82,6 +82,10 @@ class DrawOptions:
     new_draw: bool = False
     """Begin another draw, with other settings. Without it, the draw that is there goes on, as it
     was made. Answers that are there count for rows that are drawn again."""
+    whole_groups: bool = False
+    """Show with each drawn row the others of its group (`kspr select --groups`), such as all boxes
+    of an image; of several labels, all of the row. Answers about these others decide on their own
+    rows; the drawn ones alone give the error rate."""
 
 
 AS_DRAWN = DrawOptions()

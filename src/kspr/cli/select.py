@@ -119,15 +119,14 @@ def select(
             "out; another q is asked for afterwards, by `kspr export --q`.",
         ),
         (
-            doubt and (others or options.groups or model),
+            doubt and (others or model),
             "--doubt takes the place of features, models and annotators: give it alone, or with "
             "--label.",
         ),
         (
-            options.groups is not None and (by_model or chosen.preset != "default"),
-            "--groups keeps rows in one half of the data; there are no halves with "
-            f"{'probabilities of your own model' if by_model else f'the preset {chosen.preset!r}'}."
-            " Leave it out.",
+            options.groups is not None and chosen.preset != "default",
+            "--groups keeps rows in one half of the data; there are no halves with the preset "
+            f"{chosen.preset!r}. Leave it out.",
         ),
         (
             scheduler and chosen.preset != "default",

@@ -60,6 +60,8 @@ def verify(
     # A training run keeps its selection as a run of its own.
     run = run / "selection" if is_training_run(run) else run
     if answers is not None and checks is None:
+        if drawing.whole_groups:
+            raise InputError("--whole-groups goes with --checks: it says which rows are shown.")
         how = {name: getattr(drawing, name) for name in ("q", "guarantee", "confidence")}
         _print_result(verify_run(run, answers, drawn, **how), run, json)
         return
@@ -77,7 +79,8 @@ def _print_draw(draw: "Draw", run: Path, json: bool) -> None:
         common.print_json(draw)
         return
     more = f"{draw.n_drawn:,} more rows" if draw.n_before else f"{draw.n_drawn:,} rows"
-    print(f"{more} drawn, for q = {draw.q:g}: {draw.path}")
+    beside = f", with {draw.n_beside:,} more of their groups" if draw.n_beside else ""
+    print(f"{more} drawn{beside}, for q = {draw.q:g}: {draw.path}")
     if draw.n_open:
         print(
             f"{draw.n_open:,} rows that were drawn before have no answer yet: `kspr review {run}` "

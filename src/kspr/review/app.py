@@ -144,7 +144,7 @@ class _Api:
 
     def row(self, request: Request) -> Response:
         session, position = self._session, self._position(request)
-        hidden = session.settings.blind and position in session.checks.positions
+        hidden = session.settings.blind and position in session.checks.asked
         if hidden and position not in session.answered_by(_reviewer(request)):
             raise InputError("This row is shown once you have answered it.")
         return JSONResponse(self._row(position))

@@ -263,7 +263,7 @@ class Progress:
         so_far = f"{n_wrong:,} wrong so far." if done else "No row is checked yet."
         rows = [] if plan is None else plan.rows.tolist()
         n_labelled = sum(p in known for p in rows)
-        asked = {*checks.positions, *rows}
+        asked = {*checks.asked, *rows}
         return {
             "done": done,
             "total": total,

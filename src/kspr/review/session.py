@@ -51,6 +51,7 @@ class Settings:
     confidence: float | None = None
     seed: int | None = None
     new_draw: bool = False
+    whole_groups: bool = False
     blind: bool = False
     reviewer: str | None = None
     source: Path | None = None
@@ -92,9 +93,9 @@ class Session:
         self.folder = folder
         self.run: Run = load_run(folder, settings.source, answers=False)
         self.fitted: Selection = self.run.selection
-        asked = ("q", "guarantee", "confidence", "drawn", "seed", "new_draw")
+        asked = ("q", "guarantee", "confidence", "drawn", "seed", "new_draw", "whole_groups")
         how = {name: getattr(settings, name) for name in asked}
-        set_draw(folder, n=settings.checks, fitted=self.fitted, **how)
+        set_draw(folder, n=settings.checks, run=self.run, **how)
         self.log = ReviewLog(folder, self.fitted.manifest.fingerprint)
         self.details = Details(self.run)
         self.names = [str(name) for name in self.fitted.classes.tolist()]
@@ -183,7 +184,7 @@ class Session:
         # Answers from a file are nobody's in particular: these rows are done.
         taken = checks.known.keys() | self._held_by_others(reviewer)
         done = {*said, *checks.answers, *(taken if self.settings.share else ())}
-        left = [position for position in checks.positions if position not in done]
+        left = [position for position in checks.asked if position not in done]
         order, repeated = [*said, *left], self.answered_by(reviewer, "repeat")
         blocks = [order[start : start + _BLOCK] for start in range(0, len(order), _BLOCK)]
         found: list[tuple[Queue, int]] = []
@@ -261,7 +262,7 @@ class Session:
             if not said.keys() - answered <= {first}:
                 raise InputError("This is not your next row. Here it is.")
         elif queue == "fix":
-            if any(p in set(checks.positions) for p in said):
+            if any(p in set(checks.asked) for p in said):
                 raise InputError("A row of the draw is answered in Check only.")
         elif any(p not in self.disputed(reviewer) for p in said):
             raise InputError("This row is not open, or you have not answered it yourself.")
@@ -353,7 +354,7 @@ class Suspects:
             # A large error rate keeps labels that are probably wrong: they are shown all the same.
             keep |= fitted.doubt > 0.5
         # Rows of the draw are answered in Check, where they are not picked.
-        keep[list(session.checks.positions)] = False
+        keep[list(session.checks.asked)] = False
         answers = session.answered_by(reviewer, "fix")
         answered = np.zeros(len(fitted), dtype=bool)
         answered[list(answers)] = True

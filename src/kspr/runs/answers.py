@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from kspr.runs.rows import RunRows
 
 __all__ = [
+    "BESIDE",
     "CANNOT_TELL",
     "NO_CLASS",
     "Answers",
@@ -53,6 +54,8 @@ __all__ = [
     "write_checks",
 ]
 
+BESIDE = "group"
+"""In the column `drawn_from`: a row that is shown because one of its group was drawn."""
 _TRUTH = "true_label"
 _PLACES = ("row", "id")
 _Entries = list[tuple[str, dict[str, str]]]
@@ -80,6 +83,9 @@ class Checks:
     """The file that each of these answers was read from last, by position."""
     settled: int = 0
     """Number of drawn rows that all had an answer when more were drawn."""
+    whole: tuple[int, ...] | None = None
+    """The drawn rows in their order, the other rows of its group behind each; None where rows are
+    drawn without their groups."""
     plan: tuple[float, float] | None = None
     """Largest share of wrong labels in the finished data set, and its confidence, if people label
     for that (`kspr plan`)."""
@@ -128,6 +134,11 @@ class Checks:
         """The drawn rows without an answer, in the order of the draw."""
         known = self.known
         return tuple(position for position in self.positions if position not in known)
+
+    @property
+    def asked(self) -> tuple[int, ...]:
+        """The rows that people are asked about, in this order: drawn ones, and their groups."""
+        return self.positions if self.whole is None else self.whole
 
     @property
     def n_left_empty(self) -> int:
@@ -240,13 +251,16 @@ def read_checks(folder: Path, selection: Selection) -> Checks | None:
             name: {int(row): text for row, text in (about.get(name) or {}).items()}
             for name in ("answers", "files")
         }
+        whole = about.get("whole")
         lists = {"positions": tuple(about["positions"]), "plan": plan and tuple(plan), "log": ()}
+        lists["whole"] = None if whole is None else tuple(whole)
         checks = Checks(**{**about, **lists, **by_row})
         known = checks.answers
         sound = (
             checks.drawn in get_args(Drawn)
             and checks.guarantee in get_args(Guarantee)
-            and all(type(p) is int and 0 <= p < len(selection) for p in (*checks.positions, *known))
+            and all(type(p) is int and 0 <= p < len(selection) for p in (*checks.asked, *known))
+            and set(checks.positions) <= set(checks.asked)
             and all(isinstance(answer, str) for answer in known.values())
             and all(
                 type(value) is float and 0 < value < 1
@@ -281,11 +295,18 @@ class Answers:
     """The true labels, as text; None where the file has none."""
     drawn_from: Literal["pool", "all"] | None
     """None where the file does not say."""
+    beside: frozenset[int] = frozenset()
+    """Positions of rows that were not drawn themselves, but are of the group of one that was."""
 
     @property
     def given(self) -> tuple[int, ...]:
         """The positions of the rows that have an answer."""
         return tuple(p for p, truth in self.by_position.items() if truth is not None)
+
+    @property
+    def sampled(self) -> tuple[int, ...]:
+        """The positions of those among them that were drawn."""
+        return tuple(p for p in self.given if p not in self.beside)
 
 
 def read_answers(path: Path, rows: RunRows, label: np.ndarray) -> Answers:
@@ -309,7 +330,10 @@ def read_answers(path: Path, rows: RunRows, label: np.ndarray) -> Answers:
     known = encode_labels(label, "label").classes
     truth = [_answer(path, where, entry[_TRUTH], known) for where, entry in table]
     by_position = dict(zip(position.tolist(), truth, strict=True))
-    return Answers(path, by_position, _drawn_from(path, table))
+    beside = frozenset(
+        p for p, (_, entry) in zip(by_position, table, strict=True) if _origin(entry) == BESIDE
+    )
+    return Answers(path, by_position, _drawn_from(path, table), beside)
 
 
 def _from_tasks(path: Path) -> _Entries:
@@ -418,9 +442,13 @@ def _same(text: str, value: Any) -> bool:
     return text in (str(value).strip(), f"{value}.0") or bool(same_label([text], [value])[0])
 
 
+def _origin(entry: dict[str, str]) -> str:
+    return entry.get("drawn_from", "").strip()
+
+
 def _drawn_from(path: Path, table: _Entries) -> Literal["pool", "all"] | None:
     # Two draws in one file would be a random sample of neither.
-    origins = {entry.get("drawn_from", "").strip() for _, entry in table}
+    origins = {_origin(entry) for _, entry in table} - {BESIDE} or {""}
     if len(origins) > 1 or not origins <= {"", "pool", "all"}:
         raise InputError(
             f"{path}: the column 'drawn_from' must say 'pool' or 'all', the same in every line, "

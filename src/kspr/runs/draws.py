@@ -12,9 +12,8 @@ from kspr._files import staged
 from kspr._text import write_csv
 from kspr.errors import InputError, UnreadableItemError
 from kspr.noise import check_seed
-from kspr.runs.answers import Checks, begin_checks, read_checks, write_checks
+from kspr.runs.answers import BESIDE, Checks, begin_checks, read_checks, write_checks
 from kspr.runs.run import Run, load_run
-from kspr.runs.storage import load_selection
 from kspr.selectors import Selection
 from kspr.selectors.checked import Drawn, Guarantee
 from kspr.selectors.estimates import checks_needed
@@ -58,7 +57,9 @@ class Draw:
 
     path: Path
     n_drawn: int
-    """Rows in the file."""
+    """Rows in the file that were drawn."""
+    n_beside: int
+    """Rows in the file that are of their groups."""
     n_before: int
     """Rows of the same draw that were drawn before."""
     n_open: int
@@ -79,20 +80,25 @@ def draw_checks(
     *,
     n: int,
     new_draw: bool = False,
+    whole_groups: bool = False,
     source: Path | None = None,
     **asked: Any,
 ) -> Draw:
     """Draw `n` rows of the run in `folder` in all, and write the new ones to the CSV file `out`.
 
-    The draw is saved in the run, and a later call goes on with it. `asked` is as for `set_draw`.
+    The draw is saved in the run, and a later call goes on with it. `whole_groups` and `asked` are
+    as for `set_draw`.
     """
     _check_new(out)
     run = load_run(folder, source)
     begun = _begun(folder, run.fitted, run.checks, asked, new=new_draw)
     done = len(begun.positions)
     draw = _longer(folder, run.fitted, begun, n)
-    rows = list(draw.positions[done:])
-    if not rows:
+    draw = _with_groups(draw, run, asked=whole_groups)
+    # A row of a group may be drawn later.
+    shown = set(begun.asked).difference(draw.positions[done:])
+    rows = [position for position in draw.asked if position not in shown]
+    if len(draw.positions) == done:
         raise InputError(
             f"{done:,} rows were drawn from {folder} already, and no more with --checks {n}, which "
             f"counts all of them. {len(begun.unanswered):,} have no answer yet; `kspr review "
@@ -102,7 +108,8 @@ def draw_checks(
     write_checks(folder, draw)
     return Draw(
         path=out,
-        n_drawn=len(rows),
+        n_drawn=len(draw.positions) - done,
+        n_beside=len(rows) - len(draw.positions) + done,
         n_before=done,
         n_open=len(begun.unanswered),
         drawn=draw.drawn,
@@ -147,7 +154,8 @@ def set_draw(
     *,
     n: int | None = None,
     new_draw: bool = False,
-    fitted: Selection | None = None,
+    whole_groups: bool = False,
+    run: Run | None = None,
     **asked: Any,
 ) -> Checks:
     """Return the draw of the run in `folder`, with `n` rows in all, and save it there.
@@ -155,13 +163,15 @@ def set_draw(
     `asked` are `q`, `guarantee`, `confidence`, `seed` and `drawn`. Those that are None or left out
     are as in the saved draw; without one, the q of the run, the mean, 0.95, 0 and the pool. Others
     than those of the saved draw are refused, unless a `new_draw` is asked for: earlier answers
-    count where a row is drawn again. `fitted` is the run's selection without answers, if it is
-    loaded already.
+    count where a row is drawn again. With `whole_groups`, the other rows of the groups of the drawn
+    ones are shown with them. `run` is the run, if it is loaded already.
     """
-    fitted = load_selection(folder, answers=False) if fitted is None else fitted
+    run = load_run(folder, answers=False) if run is None else run
+    fitted = run.fitted
     before = read_checks(folder, fitted)
     draw = _begun(folder, fitted, before, asked, new=new_draw)
     draw = _longer(folder, fitted, draw, n or len(draw.positions) or DEFAULT_CHECKS)
+    draw = _with_groups(draw, run, asked=whole_groups)
     if draw != before:
         write_checks(folder, draw)
     return draw
@@ -219,6 +229,22 @@ def _longer(folder: Path, fitted: Selection, checks: Checks, n: int) -> Checks:
     return replace(checks, positions=positions, settled=settled)
 
 
+def _with_groups(checks: Checks, run: Run, *, asked: bool) -> Checks:
+    """Return the draw with the groups of its rows, if that is `asked` or was before."""
+    if not asked and checks.whole is None:
+        return checks
+    _, group = np.unique(run.groups_of_checks(), return_inverse=True)
+    members = np.argsort(group, kind="stable")
+    start = np.searchsorted(group[members], np.arange(group.max(initial=-1) + 2))
+    whole: dict[int, None] = {}
+    drawn = set(checks.positions)
+    for position in checks.positions:
+        of_group = members[start[group[position]] : start[group[position] + 1]].tolist()
+        # A row that was drawn, too, keeps its own place: the draw has an order.
+        whole |= dict.fromkeys([position, *(p for p in of_group if p not in drawn)])
+    return replace(checks, whole=tuple(whole))
+
+
 def drawable(fitted: Selection, checks: Checks) -> np.ndarray:
     """Return the rows that can be drawn, in the order in which we draw them."""
     if checks.drawn == "pool":
@@ -245,10 +271,20 @@ def forecast_of(selection: Selection, checks: Checks, n: int) -> tuple[tuple[int
 def _write(run: Run, rows: list[int], draw: Checks | None, out: Path) -> None:
     """Write a file of answers about rows of a `draw`; None for rows that are in none."""
     # An answer that is known already need not be given again.
-    known, origin = ({}, "") if draw is None else (draw.known, draw.drawn)
+    known = {} if draw is None else draw.known
+    origin = {} if draw is None else dict.fromkeys(draw.asked, BESIDE)
+    origin |= {} if draw is None else dict.fromkeys(draw.positions, draw.drawn)
     label, suggested, shown = run.selection.label, run.selection.suggested_label, _shown(run, rows)
     lines = (
-        [run.row[k], run.row_id[k], label[k], suggested[k], known.get(k, ""), origin, *cells]
+        [
+            run.row[k],
+            run.row_id[k],
+            label[k],
+            suggested[k],
+            known.get(k, ""),
+            origin.get(k, ""),
+            *cells,
+        ]
         for k, *cells in zip(rows, *shown.values(), strict=True)
     )
     with staged(out) as staging, staging.open("w", newline="", encoding="utf-8") as file:

@@ -266,6 +266,18 @@ class Run:
             )
         return np.asarray(groups[self.joined.place])
 
+    def groups_of_checks(self) -> np.ndarray:
+        """Return which of this run's rows people see together, such as the boxes of an image."""
+        groups = self.groups()
+        if groups is None and self.n_labels > 1:
+            groups = self.row // self.n_labels
+        if groups is None:
+            raise InputError(
+                f"{self.folder} does not say which rows belong together. Name their column when "
+                "you select: kspr select SOURCE --groups COLUMN."
+            )
+        return groups
+
     def items(self) -> Items | None:
         """Return the images or texts of exactly this run's rows; None without such, or if gone.
 

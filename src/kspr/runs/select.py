@@ -319,7 +319,7 @@ def _checks_of(selection: Selection, answers: Answers) -> Checks:
     draw from another run's pool is no random draw for this one.
     """
     if answers.drawn_from == "all":
-        checks = begin_checks(selection, "all", positions=answers.given)
+        checks = begin_checks(selection, "all", positions=answers.sampled)
     else:
         checks = begin_checks(selection, "chosen")
     return checks.with_answers(answers.by_position, answers.path)

@@ -157,7 +157,7 @@ def _checks(
         if declared != "chosen":
             check_q(run.folder, run.fitted, given)
             # Only the rows of this file are declared to be a random draw.
-            given["positions"] = answers.given
+            given["positions"] = answers.sampled
         return begin_checks(run.fitted, declared, **given).with_answers_of(before)
     if before is None or nothing_drawn:
         raise InputError(
@@ -167,7 +167,7 @@ def _checks(
         )
     check_same(run.folder, before, given)
     plan = planned(run.fitted, before)
-    asked = [*before.positions, *([] if plan is None else plan.rows.tolist())]
+    asked = [*before.asked, *([] if plan is None else plan.rows.tolist())]
     strange = np.setdiff1d(answers.given, asked)
     if strange.size:
         raise InputError(

@@ -44,8 +44,8 @@ class ReadOptions:
     """Column that identifies a row; without it, the row's number or path does."""
     groups: str | None = None
     """Column (or array) that says which rows belong together, such as the patient of each photo:
-    rows of one group are judged by a fit that has seen none of them. It may be in the file
-    --labels."""
+    rows of one group are judged by a fit that has seen none of them, and `kspr verify
+    --whole-groups` shows them together. It may be in the file --labels."""
     annotators: str | None = None
     """Columns with the labels of several people, by a pattern such as ``rater_*``. Or the column of
     the file --labels that says who gave a label, where that file has one line per label."""
