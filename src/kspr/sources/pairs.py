@@ -16,8 +16,6 @@ from kspr.sources.options import ReadOptions
 from kspr.sources.readers.file_checks import check_row_count
 from kspr.sources.records import Items, Records
 
-__all__ = ["PairItems", "PairRows", "Pairs", "pairs_of", "sets_of"]
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Pairs(Records):
