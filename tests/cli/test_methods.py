@@ -62,7 +62,7 @@ def test_several_processes_are_refused(source, tmp_path, capsys, monkeypatch):
 
     import torch
 
-    from kspr.experiments.baselines import method
+    from kspr.train import fitting
 
     class Two:
         rank, size, device = 0, 2, torch.device("cpu")
@@ -71,6 +71,6 @@ def test_several_processes_are_refused(source, tmp_path, capsys, monkeypatch):
     def two(device):
         yield Two()
 
-    monkeypatch.setattr(method, "the_world", two)
+    monkeypatch.setattr(fitting, "the_world", two)
     message = fails(*train(source, tmp_path / "run", "--method", "gce"), capsys=capsys)
     assert "GCE trains in one process, and torchrun started 2" in message

@@ -2,8 +2,8 @@
 
 import json
 import warnings
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -255,15 +255,9 @@ def fit(
     if chosen.has_referees:
         referee_selector(chosen)
     simsiam_settings(chosen)
-    task = make_task(X, y, chosen, truth=truth, test=test, classes=classes)
-    folder = None if out is None else RunFolder(Path(out), save_selection)
-    if resume and folder is None:
-        raise InputError("resume=True needs the folder of the run to resume: pass out.")
-    rules = deterministic() if chosen.deterministic else nullcontext()
-    with the_world(chosen.device) as world, rules:
-        setup = Setup(task, pipeline_for(task.inputs, chosen), _computable(chosen, world), world)
-        _check_batches(setup)
-        built = network_for(chosen, task.n_classes, task.inputs.shape, network)
+    data = {"truth": truth, "test": test, "classes": classes}
+    with set_up(X, y, chosen, out, resume, save_selection, **data) as (setup, folder):
+        built = network_for(chosen, setup.task.n_classes, setup.task.inputs.shape, network)
         training = Training(setup, built, folder)
         # Refuses a folder that cannot be used before hours of training.
         stored = training.begin(resume, about or {})
@@ -271,6 +265,29 @@ def fit(
             pretrain_network(setup, built, training.checkpoints.of("pretrain"))
         cycle = make_cycle(setup, built, training.checkpoints)
         return training.run(cycle, stored, on_epoch)
+
+
+@contextmanager
+def set_up(
+    X: Any,
+    y: Any,
+    settings: TrainSettings,
+    out: str | Path | None,
+    resume: bool,
+    save_selection: Callable[[Selection, Path], Any] | None = None,
+    **data: Any,
+) -> Iterator[tuple[Setup, RunFolder | None]]:
+    """Yield the training problem and the folder of its run, among the processes that train."""
+    task = make_task(X, y, settings, **data)
+    folder = None if out is None else RunFolder(Path(out), save_selection)
+    if resume and folder is None:
+        raise InputError("resume=True needs the folder of the run to resume: pass out.")
+    rules = deterministic() if settings.deterministic else nullcontext()
+    with the_world(settings.device) as world, rules:
+        pipeline = pipeline_for(task.inputs, settings)
+        setup = Setup(task, pipeline, _computable(settings, world), world)
+        _check_batches(setup)
+        yield setup, folder
 
 
 def _computable(settings: TrainSettings, world: World) -> TrainSettings:
@@ -295,7 +312,7 @@ def _check_batches(setup: Setup) -> None:
         warnings.warn(
             f"batch_size is {batch_size} but there are only {n} samples; each step takes all of "
             "them.",
-            stacklevel=3,
+            stacklevel=5,
         )
 
 

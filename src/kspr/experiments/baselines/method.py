@@ -21,24 +21,22 @@ from kspr._progress import Progress
 from kspr.errors import InputError
 from kspr.experiments.baselines import make_method
 from kspr.models.network import BodyNetwork, Network, Outputs, seeded
-from kspr.train.fitting import Procedure, Trained, Training, fit
+from kspr.train.fitting import Procedure, Trained, Training, fit, set_up
 from kspr.train.guard import ModelChoice
-from kspr.train.inputs import InputPipeline, pipeline_for
+from kspr.train.inputs import InputPipeline
 from kspr.train.learner import Learner, Pools, epoch_batches
-from kspr.train.run_folder import RunFolder
 from kspr.train.settings import TrainSettings
 from kspr.train.task import (
     Epoch,
     Setup,
     Task,
     check_finite,
-    make_task,
     network_for,
     network_outputs,
     performance_of,
     quality_of,
 )
-from kspr.train.world import World, generator_for, seed_for, the_world
+from kspr.train.world import World, generator_for, seed_for
 
 T = TypeVar("T")
 KEPT = "kept"
@@ -199,20 +197,17 @@ def fit_method(
     settings: TrainSettings | str = "cpu",
     noise_rate: float | None = None,
     network: nn.Module | None = None,
-    test: tuple[Any, Any] | None = None,
-    truth: Any = None,
-    classes: Any = None,
     out: str | Path | None = None,
     resume: bool = False,
     on_epoch: Callable[[Epoch], None] | None = None,
     about: dict[str, Any] | None = None,
-    save_selection: Any = None,  # noqa: ARG001 - of `fit`; these methods make no run of their own
+    **data: Any,
 ) -> Trained:
     """Train a network by `method` on labels that are partly wrong.
 
     Parameters
     ----------
-    X, y, settings, network, test, truth, classes, out, resume, on_epoch, about, save_selection
+    X, y, settings, network, out, resume, on_epoch, about, **data
         As for `kspr.train.fit`. What the settings say of selections and of the guard is not used.
     method
         A rule, such as ``make_method("co-teaching")``.
@@ -228,17 +223,13 @@ def fit_method(
     # The guard belongs to our cycle: its held-out rows would be lost to this method.
     chosen = chosen.changed(guard=False)
     _check(method, noise_rate, chosen)
-    task = make_task(X, y, chosen, truth=truth, test=test, classes=classes)
-    folder = None if out is None else RunFolder(Path(out))
-    if resume and folder is None:
-        raise InputError("resume=True needs the folder of the run to resume: pass out.")
-    with the_world(chosen.device) as world:
-        if world.size > 1:
+    with set_up(X, y, chosen, out, resume, **data) as (setup, folder):
+        if setup.world.size > 1:
             # What a method remembers of each row is not shared between processes.
             raise InputError(
-                f"{type(method).__name__} trains in one process, and torchrun started {world.size}."
+                f"{type(method).__name__} trains in one process, and torchrun started "
+                f"{setup.world.size}."
             )
-        setup = Setup(task, pipeline_for(task.inputs, chosen), chosen, world)
         stages = _Stages(setup, method, noise_rate, network)
         rule = {"method": type(method).__name__, **vars(method), "noise_rate": noise_rate}
         training = Training(setup, stages.network, folder, method=json.dumps(rule))

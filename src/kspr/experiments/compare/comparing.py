@@ -61,7 +61,7 @@ def compare(
 ) -> Comparison:
     """Measure how well methods find wrong labels, all on the same features.
 
-    HostFeatures with more than `dimensions` columns are first reduced to that many principal
+    Features with more than `dimensions` columns are first reduced to that many principal
     components, centred and scaled; this counts for no method's seconds.
 
     Seconds are those of the method alone. What several methods use (cross-validated probabilities,
@@ -81,7 +81,7 @@ def compare(
     q
         Error rate for the methods that take one.
     test
-        HostFeatures and true labels of other rows. A logistic regression is trained on what each
+        Features and true labels of other rows. A logistic regression is trained on what each
         method keeps, on all rows and on the rows with right labels, and tested on these.
     seed
         Seed of every method.
@@ -215,7 +215,7 @@ def load_test(
 
 
 class KnownTruth:
-    """HostFeatures, given and true labels, test rows: measures any method on them."""
+    """Features, given and true labels, test rows: measures any method on them."""
 
     def __init__(
         self,
