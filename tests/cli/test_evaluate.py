@@ -34,3 +34,23 @@ def test_labels_cannot_act_on_the_terminal(digits, tmp_path, capsys):
     assert "true → suggested" in text
     assert "\x1b" not in text
     assert len([line for line in text.splitlines() if line.startswith("FSR  ")]) == 1
+
+
+def test_the_truth_that_select_was_told_of_is_remembered(tmp_path, capsys):
+    """Also where the column was taken for a category, as without --truth it is."""
+    rng = np.random.default_rng(0)
+    kinds = np.array(["basic", "plus"])
+    right = rng.integers(0, 2, 300)
+    plan = kinds[np.where(rng.random(300) < 0.2, 1 - right, right)]
+    columns = zip(right + 0.1 * rng.standard_normal(300), plan, kinds[right], strict=True)
+    lines = ["size,plan,really", *(f"{x:.3f},{given},{true}" for x, given, true in columns)]
+    (tmp_path / "plans.csv").write_text("\n".join(lines))
+    told, leaked = tmp_path / "told", tmp_path / "leaked"
+    run("select", tmp_path / "plans.csv", "--label", "plan", "--truth", "really", "--out", told)
+    run("select", tmp_path / "plans.csv", "--label", "plan", "--out", leaked, capsys=capsys)
+    n_wrong = int((plan != kinds[right]).sum())
+    for found in (
+        run("evaluate", told, "--json", capsys=capsys),
+        run("evaluate", leaked, "--truth", "really", "--json", capsys=capsys),
+    ):
+        assert json.loads(found)["n_wrong"] == n_wrong

@@ -36,6 +36,8 @@ def test_a_file_gets_one_row_per_sample(trained, source, tmp_path, capsys):
     out = tmp_path / "predictions.csv"
     said = run("predict", trained, source, "--out", out, capsys=capsys)
     assert "300 predictions" in said
+    message = fails("predict", trained, source, "--out", out, capsys=capsys)
+    assert f"{out} already exists." in message
     found = pyarrow.csv.read_csv(out)
     assert found.column_names == ["id", "predicted", "confidence", "label"]
     assert set(found["predicted"].to_pylist()) <= {f"digit-{k}" for k in range(10)}

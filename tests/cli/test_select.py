@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -412,6 +413,20 @@ def test_a_new_batch_is_judged_by_the_fit_of_a_run(batches):
     np.testing.assert_array_equal(found.selection.clean_mask, expected.clean_mask)
     assert found.row_id.tolist() == table["id"].to_pylist()
     assert any("2 of these rows have an id of" in note for note in found.origin.notes)
+
+
+def test_a_batch_that_looks_otherwise_is_warned_of_in_a_sentence(batches, capsys):
+    run("select", batches / "old.parquet", *SAID, "--out", batches / "run", capsys=capsys)
+    table = pq.read_table(batches / "new.parquet")
+    for place, name in enumerate(table.column_names):
+        if name.startswith("emb_"):
+            table = table.set_column(place, name, pc.multiply(table[name], 0.3))
+    pq.write_table(table, batches / "new.parquet")
+    new, out = batches / "new.parquet", batches / "new-run"
+    run("select", new, "--with", batches / "run", "--out", out)
+    said = capsys.readouterr().err
+    assert "kspr: The new rows look otherwise than those of fit" in said
+    assert ".py:" not in said
 
 
 def test_a_new_batch_takes_its_options_from_the_run(batches, capsys):

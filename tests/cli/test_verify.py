@@ -119,7 +119,7 @@ def test_what_is_passed_over_counts_as_wrong(copy, digits, tmp_path, capsys):
     assert not kept[[int(rows[k]["row"]) for k in (3, 7, 9)]].any()
     text = run("verify", copy, "--answers", out, capsys=capsys)
     assert text.startswith("58 of 100 drawn rows checked,")
-    assert "2 rows above the last answer are empty, and count as wrong" in text
+    assert "Empty rows above the last answer: 2. They count as wrong" in text
     # A rate of rows that nobody has answered would mislead.
     assert "Without checks" not in text
     text = run("verify", copy, "--checks", 110, "--out", tmp_path / "more.csv", capsys=capsys)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kspr.core.halves import assign_halves, content_keys, row_keys
+from kspr.core.halves import assign_halves, content_keys, row_content, row_keys
 
 seeds = st.integers(0, 2**63 - 1)
 laws = settings(max_examples=40)
@@ -62,3 +62,12 @@ def test_copies_share_a_half_unless_most_rows_have_one(different, together):
     half, _ = assign_halves(codes, keys, contents, 400)
     assert (half[different:] == half[: 4000 - different]).all() == together
     assert 0.4 < half.mean() < 0.6
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_different_rows_of_small_whole_numbers_have_different_content(kind):
+    """Most bits of them are zeros: rows of zeros and ones once had 4,096 numbers between them."""
+    rng = np.random.default_rng(0)
+    for X in (rng.integers(0, 2, (20_000, 60)), rng.integers(0, 17, (20_000, 5))):
+        different = len(np.unique(X, axis=0))
+        assert len(np.unique(row_content(X.astype(kind)))) == different

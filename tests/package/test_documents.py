@@ -127,6 +127,21 @@ def test_the_rate_on_peoples_labels_in_every_summary_is_the_measured_one(monkeyp
     assert f"{min(means):.0f} to {max(means):.0f} % of the kept labels" in notices._UNCHECKED
 
 
+def test_the_rate_by_a_model_of_ones_own_in_every_summary_is_the_measured_one(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import probabilities
+    from kspr.selectors import notices
+
+    rates = [
+        100 * trial["methods"]["kspr, q = 0.05"]["fsr"]
+        for trial in probabilities.TRIALS.trials()
+        if trial["group"] == "people" and "banking" not in trial["data"]
+    ]
+    assert len(rates) >= 13
+    words = f"{min(rates):.0f} to {max(rates):.0f} % of the kept labels were wrong"
+    assert words in notices._UNCHECKED_MODEL
+
+
 def test_the_rate_of_a_consensus_in_every_summary_is_the_measured_one(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import crowd

@@ -58,6 +58,9 @@ def test_suspects_are_shown_worst_first_with_both_labels(chosen, digits40):
     assert np.array_equal(shown, digits40.X[rows[0]].reshape(8, 8))
     with pytest.raises(InputError, match="images has 3 pictures but the selection has"):
         chosen.plot.suspects(digits40.X[:3])
+    for other in (digits40.X, ["a text"] * len(chosen)):
+        with pytest.raises(InputError, match=r"is no picture: .*selection.report"):
+            chosen.plot.suspects(other)
     plt.close("all")
 
 

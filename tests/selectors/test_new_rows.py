@@ -82,3 +82,12 @@ def test_what_cannot_be_judged_is_one_sentence(model, digits40):
         model.judge(csr_array(X), y)
     with pytest.raises(NotFittedError):
         KnockoffsSPR().judge(X, y)
+
+
+def test_a_row_of_the_fit_is_judged_by_the_half_that_has_not_seen_it(model, digits40):
+    """A second export that has the old rows, too, must not look better than it is."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = model.judge(digits40.X[::-1], digits40.y[::-1])
+    old = again.doubt[::-1][:1000]
+    np.testing.assert_allclose(old, model.selection_.doubt, atol=1e-6)

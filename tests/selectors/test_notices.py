@@ -7,6 +7,7 @@ import pytest
 
 from kspr import (
     SPR,
+    InputError,
     KnockoffsSPR,
     PaperKnockoffsSPR,
     ProbabilitySelector,
@@ -219,3 +220,19 @@ def test_copies_with_different_labels_are_named_and_counted(blobs):
     same = KnockoffsSPR(q=0.2).fit(X[:-2], y[:-2]).selection_
     assert (same.duplicate_set >= 0).sum() == 2
     assert not [notice for notice in notices(same) if notice.status == "copies"]
+
+
+def test_a_class_that_the_features_do_not_show_is_named():
+    """Fraud whose rows look like the others: all labels are right, and seem wrong."""
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(1500) < 0.1, "fraud", "fine")
+    selection = KnockoffsSPR().fit(rng.normal(size=(1500, 5)), y).selection_
+    assert selection.summary().verdict.n_probably_wrong > 100
+    (notice,) = (each for each in notices(selection) if each.status == "unshown")
+    assert [entry.label for entry in notice.classes] == ["fraud"]
+    assert "Nearly all labels seem wrong in 1 of 2 classes" in str(selection.summary())
+
+
+def test_features_that_are_the_same_in_all_rows_are_refused():
+    with pytest.raises(InputError, match="All rows of X are the same"):
+        KnockoffsSPR().fit(np.ones((40, 3)), np.repeat(["fraud", "fine"], [10, 30]))

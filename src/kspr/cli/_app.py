@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -144,7 +145,8 @@ def _run(given: list[str]) -> None:
     app.config = ()
     called = next((_NAMED[word] for word in given if word in _NAMED), None)
     try:
-        with _task_said(called):
+        with _task_said(called), warnings.catch_warnings():
+            warnings.showwarning = _print_warning
             app.meta(given, exit_on_error=False, print_error=False, result_action="return_value")
     # Whatever is wrong with the input is one line; a traceback means a bug of ours.
     except (KsprError, cyclopts.CycloptsError) as error:
@@ -156,6 +158,11 @@ def _run(given: list[str]) -> None:
         _stop("not enough memory; reduce --dimensions, or split with --samples-per-class.", 2)
     except KeyboardInterrupt as stop:
         _stop(str(stop) or "interrupted", 130)
+
+
+def _print_warning(message: Any, *_: Any, **__: Any) -> None:
+    """Print a warning as one sentence, without the line of code that raised it."""
+    print(f"kspr: {message}", file=sys.stderr)
 
 
 def _missing(error: Exception, command: Callable[..., None] | None) -> str | None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from kspr._packages import require
 from kspr._text import visible
 from kspr.cli import _common as common
+from kspr.errors import InputError
 
 
 def predict(
@@ -39,6 +40,8 @@ def predict(
     require("torch", "Predicting", "'knockoffs-spr[train]'")
     from kspr.train.source import predict_source
 
+    if out is not None and out.exists():
+        raise InputError(f"{out} already exists. Choose another --out.")
     predictions = predict_source(run, source, options, embedder)
     if out is not None:
         predictions.write(out)

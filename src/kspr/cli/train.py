@@ -1,6 +1,5 @@
 """`kspr train`: train a network on labels that are partly wrong."""
 
-import sys
 import warnings
 from contextlib import suppress
 from functools import partial
@@ -169,18 +168,11 @@ def _interruptible(source: Path, out: Path, **how: Any) -> "Trained":
             warnings.simplefilter("ignore", UserWarning)
             warnings.simplefilter("always", PrecisionWarning)
             warnings.simplefilter("always", EngineWarning)
-            # catch_warnings puts this back, too, at the end of the block.
-            warnings.showwarning = _print_warning
             return train_source(source, out, **how)
     except KeyboardInterrupt as stop:
         goes_on = f"interrupted; the same command with --resume continues {out}"
         # `main` prints the text of the interrupt.
         raise KeyboardInterrupt(goes_on) from stop
-
-
-def _print_warning(message: Any, *_: Any, **__: Any) -> None:
-    """Print a warning as one sentence, without the line of code that raised it."""
-    print(f"kspr: {message}", file=sys.stderr)
 
 
 def _print(trained: "Trained", out: Path, json: bool) -> None:

@@ -114,10 +114,10 @@ def _print_result(result: "Verification", run: Path, json: bool) -> None:
     )
     if empty:
         print(
-            f"{empty:,} rows above the last answer are empty, and count as wrong until they are "
+            f"Empty rows above the last answer: {empty:,}. They count as wrong until they are "
             f"filled in: `kspr review {run}` shows them too."
         )
-    else:
+    elif result.n_checked_before:
         low, high = result.interval_before
         print(
             f"Without checks {result.n_kept_before:,} of {result.n_rows:,} rows were kept at "

@@ -6,8 +6,10 @@ how many rows there are, and a random part of them needs no list of all.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from kspr.core.arrays import row_blocks
 from kspr.errors import InputError
@@ -17,6 +19,7 @@ __all__ = [
     "assign_halves",
     "content_keys",
     "random_halves",
+    "row_content",
     "row_keys",
     "rows_by_half",
     "thinned",
@@ -54,14 +57,29 @@ def _mixed(values: np.ndarray) -> np.ndarray:
 
 def content_keys(X: np.ndarray, seed: int) -> np.ndarray:
     """Return a random number of 64 bits for the content of each row: the same for equal rows."""
-    keys = np.empty(len(X), dtype=np.uint64)
+    return _mixed(row_content(X, seed) ^ _mixed(np.array([seed], dtype=np.uint64)))
+
+
+def row_content(X: Any, seed: int = 0) -> np.ndarray:
+    """Return a number for the content of each row, the same for rows however they are stored."""
     odd = row_keys(0, X.shape[1], seed) | np.uint64(1)
+    if sp.issparse(X):
+        return np.asarray(sp.csr_array((_words(X.data), X.indices, X.indptr), shape=X.shape) @ odd)
+    content = np.empty(X.shape[0], dtype=np.uint64)
+    # As words, values take up to three times their memory.
     for rows in row_blocks(*X.shape):
-        # Adding 0 turns -0 into 0: the two are equal, and so must be their bits.
-        block = np.ascontiguousarray(X[rows] + X.dtype.type(0))
-        words = block.view(np.uint32 if block.dtype.itemsize == 4 else np.uint64)
-        keys[rows] = words.astype(np.uint64, copy=False) @ odd
-    return _mixed(keys ^ _mixed(np.array([seed], dtype=np.uint64)))
+        content[rows] = _words(np.ascontiguousarray(X[rows])) @ odd
+    return content
+
+
+def _words(values: np.ndarray) -> np.ndarray:
+    # Adding 0 turns -0 into 0: the two are equal, and so must be their bits.
+    values = values + values.dtype.type(0)
+    words = values.view(np.uint32 if values.itemsize == 4 else np.uint64).astype(np.uint64)
+    # Low bits of small whole numbers are zero, and a product would have no others.
+    words ^= words >> np.uint64(32)
+    words ^= words >> np.uint64(16)
+    return words
 
 
 def assign_halves(

@@ -94,6 +94,13 @@ class Plots:
             each.axis("off")
         for each, row in zip(flat, rows.tolist(), strict=False):
             picture = np.asarray(images[row])
+            if picture.dtype.kind not in "buif" or picture.ndim not in (2, 3):
+                raise InputError(
+                    f"images[{row}] is no picture: it must be an array (height, width) or (height, "
+                    f"width, colours), or a PIL image, got {type(images[row]).__name__} of shape "
+                    f"{picture.shape}. `selection.suspects(table)` shows other rows, and "
+                    "`selection.report(path, texts)` shows texts."
+                )
             # Grey pictures have no third axis, and imshow would give them false colours.
             each.imshow(picture, cmap="gray" if picture.ndim == 2 else None)
             other = [] if given[row] == suggested[row] else [f"→ {name(suggested[row])}"]

@@ -95,7 +95,8 @@ def true_labels(run: Run, truth: str | None) -> Truth:
     """Return the true labels of the run's rows, joined by their ids."""
     if truth is not None and Path(truth).is_file():
         return _from_file(run, Path(truth))
-    options = replace(run.origin.read_options(), truth=truth)
+    options = run.origin.read_options()
+    options = options if truth is None else replace(options, truth=truth)
     records = open_source(Path(run.origin.source), options)
     if records.truth is None:
         raise InputError(

@@ -172,7 +172,8 @@ def select_new(
     seen = int(np.isin(loaded.row_id, earlier.row_id).sum()) if loaded.records.named else 0
     if seen:
         notes.append(
-            f"{seen:,} of these rows have an id of {earlier.folder}, whose fit has seen them."
+            f"{seen:,} of these rows have an id of {earlier.folder}. The unchanged ones are "
+            "judged by the half of its fit that has not seen them."
         )
     if earlier.checks is not None and earlier.checks.known:
         notes.append(

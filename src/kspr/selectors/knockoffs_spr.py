@@ -195,7 +195,8 @@ class KnockoffsSPR(BaseSelector):
             judged = fitted.judged(class_only=self.control != "people")
             selection = self._select(fitted, judged)
         self.classes_ = fitted.labels.classes
-        self._known = _Known(fitted.fits, judged.models, judged.noise, judged.ends)
+        seen = fitted.census.content, fitted.halves
+        self._known = _Known(fitted.fits, judged.models, judged.noise, judged.ends, *seen)
         # What the fit needed of all rows is no longer held while levels move.
         del features, fitted, judged
         if answers is not None:
@@ -207,8 +208,9 @@ class KnockoffsSPR(BaseSelector):
     def judge(self, X: Any, y: Any) -> Selection:
         """Return the selection of new rows, by the fit and the noise that were estimated in `fit`.
 
-        A new row is judged by both halves, of which neither has seen it. What its error rate rests
-        on is what it was, and that new labels go wrong as the old ones did.
+        A new row is judged by both halves, of which neither has seen it; a row of the fit, by the
+        half that has not. What the error rate rests on is what it was, and that new labels go wrong
+        as the old ones did.
 
         `X` has the columns that `fit` was given, and `y` classes that it has seen. A warning says
         where the new rows look otherwise than the old ones: where their margins between the two
@@ -241,6 +243,8 @@ class KnockoffsSPR(BaseSelector):
             # Each fit twice: by what one half has learned, and by what the other has.
             fits = tuple(fit for fit in known.fits for _ in (0, 1))
             halves = np.tile(np.array([0, 1], np.int8), (len(rows), len(known.fits)))
+            seen, half = known.halves_of(census.content)
+            halves[seen] = np.repeat(half, 2, axis=1)
             fitted = _Fitted(features, rows.shape, labels, census, self._seed(), halves, fits, None)
             judged = Judged(
                 fitted.described(), known.models, known.noise, known.ends, features, fits
@@ -249,7 +253,7 @@ class KnockoffsSPR(BaseSelector):
             # As in the fit: by one half each, and by few rows beside those of the fit.
             some = np.linspace(0, len(rows) - 1, min(len(rows), _COMPARED)).astype(int)
             few = HostFeatures(features.take(some), each, self.progress)
-            shown = held_out(few, known.fits, np.zeros((len(some), len(known.fits)), np.int8))
+            shown = held_out(few, known.fits, halves[some, ::2])
         if known.models.unlike(shown):
             warnings.warn(
                 "The new rows look otherwise than those of fit: the margins between their two best "
@@ -328,6 +332,11 @@ class KnockoffsSPR(BaseSelector):
             rngs = (split_rng(seed, k) for k in range(self.n_splits))
             key_seeds = [int(rng.integers(2**63)) for rng in rngs]
         census = look(features, find_copies=find_copies, seeds=key_seeds)
+        if (census.content == census.content[0]).all():
+            raise InputError(
+                "All rows of X are the same, so that nothing tells right labels from wrong ones. "
+                "Pass other features."
+            )
         copies = census.copies
         if copies is not None:
             together = copies if together is None else join_sets(together, copies)
@@ -460,6 +469,18 @@ class _Known:
     models: NoiseModels
     noise: Transition
     ends: tuple[float, float]
+    content: np.ndarray
+    """A number for the content of each row of the fit."""
+    halves: np.ndarray
+    """The half of each of them in every split, ``(rows, splits)``."""
+
+    def halves_of(self, content: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return which rows the fit has seen, by their content, and their halves."""
+        order = np.argsort(self.content)
+        place = np.searchsorted(self.content, content, sorter=order)
+        place = order[np.minimum(place, len(order) - 1)]
+        seen = np.flatnonzero(self.content[place] == content)
+        return seen, self.halves[place[seen]]
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from kspr.core.arrays import row_blocks, rows_times
+from kspr.core.arrays import rows_times
 from kspr.core.duplicates import CopySearch, directions, sharing
-from kspr.core.halves import content_keys, row_keys
+from kspr.core.halves import content_keys, row_content
 from kspr.core.labels import name_rows
 from kspr.errors import InputError
 from kspr.selectors.parts import Columns, Features
@@ -97,7 +97,7 @@ class _Look:
     seeds: tuple[int, ...]
 
     def __call__(self, X: Any, row: range) -> tuple[_Sound, Columns]:
-        columns = {"content": _content(X)}
+        columns = {"content": row_content(X)}
         if self.seeds:
             dense = X.toarray() if sp.issparse(X) else X
             columns["keys"] = np.stack([content_keys(dense, seed) for seed in self.seeds], axis=1)
@@ -125,24 +125,6 @@ def _sound(X: Any, row: range) -> _Sound:
             bad = row.start + np.flatnonzero(~finite.all(axis=1))
     largest = max(top, -low)
     return _Sound(bad, 0.0 if bad.size else largest, limit)
-
-
-def _content(X: Any) -> np.ndarray:
-    """Return a number for the content of each row, the same for rows however they are stored."""
-    odd = row_keys(0, X.shape[1], 0) | np.uint64(1)
-    if sp.issparse(X):
-        return np.asarray(sp.csr_array((_words(X.data), X.indices, X.indptr), shape=X.shape) @ odd)
-    content = np.empty(X.shape[0], dtype=np.uint64)
-    # As words, values take up to three times their memory.
-    for rows in row_blocks(*X.shape):
-        content[rows] = _words(np.ascontiguousarray(X[rows])) @ odd
-    return content
-
-
-def _words(values: np.ndarray) -> np.ndarray:
-    # Adding 0 turns -0 into 0: the two are equal, and so must be their bits.
-    values = values + values.dtype.type(0)
-    return values.view(np.uint32 if values.itemsize == 4 else np.uint64).astype(np.uint64)
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,8 @@ _UNCHECKED = (
     "Where people made the labels and 5 % was asked for, 4 to 6 % of the kept labels were "
     "wrong in our measurements."
 )
+_UNCHECKED_MODEL = _UNCHECKED.replace("4 to 6 %", "4 to 9 %")
+"""The probabilities of a network are sure of some labels that people got wrong."""
 _UNCHECKED_CROWD = (
     "Where people err together, 2 to 4 % of the kept labels were wrong in our measurements when "
     "2 % was asked for."
@@ -57,6 +59,9 @@ _UNSEEN = (
     "No error rate is stated: these features hardly show which labels are wrong, and noise that "
     "they do not show cannot be counted. With about 100 checked rows a rate holds for any noise."
 )
+_NEARLY_ALL, _ENOUGH = 0.9, 10
+"""Share of the labels of a class that are probably wrong, from which on the features may not show
+the class; and its rows, at least."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +236,9 @@ def basis(selection: Selection) -> str | None:
     if selection.doubt_by_people is not None and selection.clean_mask.any():
         lines.append(f"Wrong among the kept: {ends(selection)}")
     if selection.control in DOUBTING:
-        lines.append(_UNCHECKED_CROWD if selection.control == "annotators" else _UNCHECKED)
+        by_model = selection.manifest.method == "ProbabilitySelector"
+        unchecked = _UNCHECKED_MODEL if by_model else _UNCHECKED
+        lines.append(_UNCHECKED_CROWD if selection.control == "annotators" else unchecked)
     return "\n".join(lines)
 
 
@@ -269,7 +276,37 @@ def notices(selection: Selection) -> tuple[Notice, ...]:
     # The order of `_MEANING` is that of the notices, the worst first.
     present = set(selection.cut_groups.status.tolist())
     unmet = (_notice(selection, status) for status in _MEANING if status in present)
-    return (*unmet, *_uneven(selection), *_copies(selection))
+    return (*unmet, *_unshown(selection), *_uneven(selection), *_copies(selection))
+
+
+def _unshown(selection: Selection) -> tuple[Notice, ...]:
+    """Return the notice about classes that the features may not show, or none."""
+    if selection.control not in DOUBTING or has_checks(selection):
+        return ()
+    n_classes = len(selection.classes)
+    size = np.bincount(selection.label_code, minlength=n_classes)
+    wrong = np.bincount(selection.label_code[probably_wrong(selection)], minlength=n_classes)
+    listed = np.flatnonzero((wrong >= _NEARLY_ALL * size) & (size >= _ENOUGH))
+    if not listed.size:
+        return ()
+    return (
+        Notice(
+            status="unshown",
+            headline=f"Nearly all labels seem wrong in {_of_classes(len(listed), n_classes)} "
+            f"({int(size[listed].sum()):,} rows)",
+            meaning="Either they are, or the features do not show what these classes are: then "
+            "right labels look wrong, and are counted as wrong.",
+            help="Look at ten of these rows first. If their labels are right, take other features.",
+            classes=tuple(
+                NoticeClass(
+                    shorten(selection.classes[k], _LONGEST) or "(empty)",
+                    f"{wrong[k]:,} of {size[k]:,} labels",
+                )
+                for k in listed[:MAX_LISTED]
+            ),
+            n_more=max(0, len(listed) - MAX_LISTED),
+        ),
+    )
 
 
 def _uneven(selection: Selection) -> tuple[Notice, ...]:

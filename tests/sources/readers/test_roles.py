@@ -139,8 +139,8 @@ def test_every_column_has_a_role(parquet_file):
 def test_features_that_look_like_ids_are_named(parquet_file):
     warning = open_source(parquet_file(COLUMNS)).notes[1]
     assert warning == (
-        "'zip', 'customer' look like ids and are used as features. Name the right ones with "
-        "--features."
+        "'zip', 'customer' look like ids and are used as features. Leave them out with --columns "
+        "'!zip,!customer', or name the right ones with --features."
     )
 
 

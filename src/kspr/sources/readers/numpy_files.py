@@ -98,8 +98,9 @@ def check_features(array: np.ndarray, what: str) -> np.ndarray:
         raise InputError(f"{what} must hold numbers, got {array.dtype}.")
     if array.ndim != 2:
         raise InputError(
-            f"{what} must have two dimensions (rows, features), got shape {array.shape}. Reshape "
-            "it to one row per sample."
+            f"{what} must have two dimensions (rows, features), got shape {array.shape}. Write "
+            "images as files, a folder per class: `kspr select` makes features from these. Reshape "
+            "anything else to one row per sample."
         )
     if not array.size:
         raise InputError(f"{what} has no {'rows' if not len(array) else 'columns'}.")

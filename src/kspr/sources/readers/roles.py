@@ -358,7 +358,12 @@ def id_warning(names: tuple[str, ...], features: np.ndarray) -> tuple[str, ...]:
     if not suspects:
         return ()
     are = "looks like an id and is" if len(suspects) == 1 else "look like ids and are"
-    return (f"{listed(suspects, 4)} {are} used as features. Name the right ones with --features.",)
+    out = ",".join(f"!{name}" for name in suspects)
+    it = "it" if len(suspects) == 1 else "them"
+    return (
+        f"{listed(suspects, 4)} {are} used as features. Leave {it} out with "
+        f"--columns {shown(out, 60)}, or name the right ones with --features.",
+    )
 
 
 def _is_id(name: str, column: np.ndarray) -> bool:

@@ -270,7 +270,11 @@ def _walk(table: Table, roles: Roles, where: str, dates: Sequence[str] | None) -
     takers: list[tuple[Sequence[Field], Callable[[list[pa.Array]], None]]] = [
         *(([field], chunks[name].extend) for name, field in small.items()),
         *((some, b.append) for some, b in zip(numbers, builders, strict=True) if b),
-        *(([_as_bytes(f)], o.extend) for f, o in zip(roles.others, others, strict=True)),
+        # A category that is the truth, too, is read as that.
+        *(
+            ([f if f.name in small else _as_bytes(f)], o.extend)
+            for f, o in zip(roles.others, others, strict=True)
+        ),
     ]
     fields = [field for group, _ in takers for field in group]
     count = 0
