@@ -17,7 +17,7 @@ from kspr.features.loading import stored_features
 from kspr.runs.answers import Checks, apply_checks, read_checks, write_checks
 from kspr.runs.rows import ROWS, Joined, JoinedItems, RunRows, join_rows, read_rows, row_tables
 from kspr.runs.storage import load_selection, save_selection
-from kspr.selectors import MultiLabelSelector, Selection
+from kspr.selectors import Selection
 from kspr.sources.formats import absolute, address_of, exists
 from kspr.sources.opening import open_source, open_table, probability_file
 from kspr.sources.options import ReadOptions, with_encoder
@@ -211,7 +211,8 @@ class Run:
     @property
     def n_labels(self) -> int:
         """How many labels each row of the source is judged for: several if it may have several."""
-        several = self.selection.manifest.method == MultiLabelSelector.__name__
+        # By name: the class would load scikit-learn, which takes longer than a page may.
+        several = self.selection.manifest.method == "MultiLabelSelector"
         return len(self.selection.classes) // 2 if several else 1
 
     @property
