@@ -104,8 +104,13 @@ def confused_texts(name: str, rate: float, seed: int) -> tuple[np.ndarray, np.nd
     """
     with np.load(SHARED / "text" / f"{name}.npz") as stored:
         X, y = stored["X"].astype(np.float32), np.unique(stored["y"], return_inverse=True)[1]
-    own = np.arange(len(y)), y
     score = cross_val_predict(RidgeClassifier(), X, y, cv=5, method="decision_function")
+    return X, confused(score, y, rate, seed), y
+
+
+def confused(score: np.ndarray, y: np.ndarray, rate: float, seed: int) -> np.ndarray:
+    """Return labels of which the share `rate` is confused, as the scores of all classes say."""
+    score, own = score.copy(), (np.arange(len(y)), y)
     right = score[own].copy()
     score[own] = -np.inf
     hardness = np.argsort(np.argsort(right - score.max(axis=1))) / len(y)
@@ -114,7 +119,7 @@ def confused_texts(name: str, rate: float, seed: int) -> tuple[np.ndarray, np.nd
     rows = np.argsort(-key)[: round(rate * len(y))]
     noisy = y.copy()
     noisy[rows] = score.argmax(axis=1)[rows]
-    return X, noisy, y
+    return noisy
 
 
 def similar_texts(name: str, rate: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
