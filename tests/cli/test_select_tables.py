@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet as pq
 import pytest
 
@@ -55,3 +56,39 @@ def test_a_model_by_name_judges_by_held_out_probabilities(customers, tmp_path, c
     assert "--model goes with features" in fails(
         *said, tmp_path / "s", "--model", "knn", "--scheduler", "local", capsys=capsys
     )
+
+
+def test_a_network_and_its_test_set_are_encoded_alike(customers, tmp_path, capsys):
+    pytest.importorskip("torch")
+    table = pq.read_table(customers)
+    pq.write_table(table.slice(0, 400), tmp_path / "train.parquet")
+    # No gap is left, one category is alone, and one was never seen.
+    test = table.slice(400).filter(pa.compute.is_valid(table.slice(400)["age"]))
+    job = ["clerk"] * (len(test) - 1) + ["pilot"]
+    test = test.set_column(2, "job", pa.array(job))
+    pq.write_table(test, tmp_path / "test.parquet")
+    said = (tmp_path / "train.parquet", "--label", "segment")
+    more = ("--test", tmp_path / "test.parquet")
+    out = tmp_path / "net"
+    run("train", *said, *more, "--preset", "cpu", "--epochs", "2", "--out", out)
+    capsys.readouterr()
+    run("predict", out, tmp_path / "test.parquet", "--out", tmp_path / "p.csv")
+    lines = (tmp_path / "p.csv").read_text().splitlines()[1:]
+    true = test["truth"].to_pylist()
+    right = [line.split(",")[1].strip('"') == t for line, t in zip(lines, true, strict=True)]
+    assert np.mean(right) > 0.6
+    text = run(*("compare", *said, *more, "--truth", "truth", "--methods", "kspr"), capsys=capsys)
+    assert "accuracy" in text
+
+
+def test_a_network_of_plain_numbers_cannot_judge_gaps(customers, tmp_path, capsys):
+    pytest.importorskip("torch")
+    table = pq.read_table(customers).select(["id", "age", "household", "segment"])
+    pq.write_table(table.filter(pa.compute.is_valid(table["age"])), tmp_path / "train.parquet")
+    pq.write_table(table, tmp_path / "test.parquet")
+    message = fails(
+        *("train", tmp_path / "train.parquet", "--label", "segment", "--preset", "cpu"),
+        *("--test", tmp_path / "test.parquet", "--epochs", "1", "--out", tmp_path / "net"),
+        capsys=capsys,
+    )
+    assert "Fill the gaps in" in message

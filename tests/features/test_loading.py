@@ -14,7 +14,7 @@ from kspr.features.loading import (
     options_for_test,
     stored_features,
 )
-from kspr.sources.options import AS_FOUND, AS_SHIPPED, EmbedSettings, ReadOptions
+from kspr.sources.options import AS_FOUND, AS_SHIPPED, EmbedSettings, ReadOptions, with_encoder
 from kspr.sources.records import row_digests
 
 OWN = EmbedSettings(embedder="lengths_of_texts:embed")
@@ -204,8 +204,11 @@ def test_a_file_of_probabilities_is_not_about_the_test_set(tmp_path):
     assert options_for_test(tmp_path / "t.csv", options) == AS_FOUND
 
 
-def test_what_depends_on_other_rows_is_refused_where_tables_must_be_made_alike(tmp_path):
+def test_what_depends_on_other_rows_is_refused_without_their_encoder(tmp_path):
     (tmp_path / "x.csv").write_text("a,y\n1,0\n,1\n3,0\n")
-    with pytest.raises(InputError, match=r"x.csv has gaps, dates or categories, and what is made"):
-        check_rows_alone(load(tmp_path / "x.csv", AS_FOUND, AS_SHIPPED).records)
-    check_rows_alone(load(tmp_path / "x.csv", ReadOptions(features="y"), AS_SHIPPED).records)
+    mixed = load(tmp_path / "x.csv", AS_FOUND, AS_SHIPPED).records
+    with pytest.raises(InputError, match=r"x.csv has gaps, dates or categories, and the rows"):
+        check_rows_alone(mixed, AS_FOUND)
+    check_rows_alone(mixed, with_encoder(AS_FOUND, mixed.encoder))
+    plain = ReadOptions(features="y")
+    check_rows_alone(load(tmp_path / "x.csv", plain, AS_SHIPPED).records, plain)

@@ -235,16 +235,16 @@ def cache_folder(source: Path, settings: EmbedSettings, split: str | None = None
     return user_cache() / "embeddings" / hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
-def check_rows_alone(records: Records) -> None:
+def check_rows_alone(records: Records, options: ReadOptions) -> None:
     """Raise if what is made of a row depends on the other rows of its table.
 
-    A network, and a test set, need features that are made in the same way of any table.
+    Rows that are judged by a fit to others need features that are made as theirs were.
     """
-    if records.digest is not None:
+    if records.digest is not None and options.encoder is None:
         raise InputError(
-            f"{records.source} has gaps, dates or categories, and what is made of these depends on "
-            "all rows of a table. Name columns of numbers without gaps with --features, or encode "
-            "all tables by one fit first."
+            f"{records.source} has gaps, dates or categories, and the rows that it is judged by "
+            "have none that would say what to make of these. Fill the gaps in, or name columns of "
+            "numbers without gaps with --features for both."
         )
 
 

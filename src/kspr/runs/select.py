@@ -160,8 +160,7 @@ def select_new(
         options = replace(earlier.origin.read_options(), labels=None)
     options = with_encoder(options, earlier.records().encoder)
     loaded = load(source, options, settings, labelled=True)
-    if options.encoder is None:
-        check_rows_alone(loaded.records)
+    check_rows_alone(loaded.records, options)
     if _embedder(loaded.folder) != _embedder(earlier.origin.embedding):
         raise InputError(
             f"{source} was embedded by {_embedder(loaded.folder)}, the rows of {earlier.folder} by "

@@ -21,7 +21,8 @@ from kspr.runs.run import origin_of, save_run
 from kspr.selectors import Selection
 from kspr.selectors.validation import check_types
 from kspr.sources.opening import open_source
-from kspr.sources.options import EmbedSettings, ReadOptions
+from kspr.sources.options import EmbedSettings, ReadOptions, with_encoder
+from kspr.sources.readers.mixed_tables import Encoder
 from kspr.sources.records import Records
 from kspr.train.fitting import Trained, fit, load_trained
 from kspr.train.inputs import image_inputs
@@ -47,9 +48,7 @@ def load_source(
     if settings.input == "images":
         records = open_source(source, options, unlabelled=not labelled)
         return _images(records, settings)
-    loaded = load(source, options, embed, labelled=labelled)
-    check_rows_alone(loaded.records)
-    return loaded
+    return load(source, options, embed, labelled=labelled)
 
 
 def train_source(
@@ -83,7 +82,10 @@ def train_source(
         # Test rows are embedded as these were, whatever they look like.
         embed = replace(embed, embedder=loaded.embedder or embed.embedder)
         held = rank_zero_first(
-            world, lambda: _test(source, test, test_split, settings, options, embed)
+            world,
+            lambda: _test(
+                source, test, test_split, settings, options, embed, loaded.records.encoder
+            ),
         )
         check_labels(loaded.label)
         origin = origin_of(loaded, options, command)
@@ -145,12 +147,14 @@ def _test(
     settings: TrainSettings,
     options: ReadOptions,
     embed: EmbedSettings,
+    encoder: Any,
 ) -> tuple[Any, np.ndarray] | None:
     if test is None and split is None:
         return None
     path = test or source
-    said = options_for_test(path, replace(options, split=split))
+    said = with_encoder(options_for_test(path, replace(options, split=split)), encoder)
     loaded = load_source(path, settings, said, embed)
+    check_rows_alone(loaded.records, said)
     return loaded.features, loaded.label if loaded.truth is None else loaded.truth
 
 
@@ -200,13 +204,16 @@ def predict_source(
     The run names the embedder. If that is a ``module:function``, pass it as `embedder` too: code is
     never imported because a run names it.
     """
-    embed = _embed_settings(folder, read_about(folder), embedder)
+    about = read_about(folder)
+    embed = _embed_settings(folder, about, embedder)
+    options = with_encoder(options, _encoder(folder, about))
     trained = load_trained(folder)
     settings = trained.settings
     if settings.input == "images":
         # The size of the training images, where the settings leave it to the first image.
         settings = replace(settings, image_size=trained.shape[-1])
     loaded = load_source(source, settings, options, embed)
+    check_rows_alone(loaded.records, options)
     probability = trained.predict_proba(loaded.features)
     best = probability.argmax(axis=1)
     return Predictions(
@@ -216,6 +223,16 @@ def predict_source(
         given=_given(loaded, trained.classes),
         unreadable=loaded.unreadable,
     )
+
+
+def _encoder(folder: Path, about: dict[str, Any]) -> Encoder | None:
+    """Return how the run made numbers of gaps, dates and categories; None if there were none."""
+    origin = about.get("origin")
+    stored = origin.get("encoder") if isinstance(origin, dict) else None
+    try:
+        return None if stored is None else Encoder.read(stored)
+    except ValueError as error:
+        raise InputError(f"{folder} cannot be read: {error}. Train again.") from error
 
 
 def _embed_settings(folder: Path, about: dict[str, Any], named: str | None) -> EmbedSettings:

@@ -37,7 +37,7 @@ from kspr.selectors.validation import (
     read_labels,
 )
 from kspr.sources.joining import join_label_file
-from kspr.sources.options import EmbedSettings, ReadOptions
+from kspr.sources.options import EmbedSettings, ReadOptions, with_encoder
 from kspr.sources.readers.file_checks import listed
 
 _FEWEST = 5
@@ -199,18 +199,22 @@ def compare_source(
         methods,
         probabilities=loaded.probabilities,
         classes=records.probability_columns or None,
-        test=None if test is None else load_test(test, options, settings),
+        test=None if test is None else load_test(test, options, settings, records.encoder),
         trials=None if out is None else out / "trials.json",
         **given,
     )
 
 
 def load_test(
-    source: Path, options: ReadOptions, settings: EmbedSettings
+    source: Path, options: ReadOptions, settings: EmbedSettings, encoder: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return features and right labels of a test source: its true labels, if it has them."""
-    loaded = load(source, options_for_test(source, options), settings, labelled=True)
-    check_rows_alone(loaded.records)
+    """Return features and right labels of a test source: its true labels, if it has them.
+
+    `encoder` is that of the rows to train on, by which those of a mixed table become numbers.
+    """
+    options = with_encoder(options_for_test(source, options), encoder)
+    loaded = load(source, options, settings, labelled=True)
+    check_rows_alone(loaded.records, options)
     return loaded.features, loaded.label if loaded.truth is None else loaded.truth
 
 

@@ -171,7 +171,7 @@ def compare_training_source(
     return compare_training(
         loaded.features,
         loaded.label,
-        load_test(test, options, embed),
+        load_test(test, options, embed, loaded.records.encoder),
         methods,
         about={"origin": asdict(origin_of(loaded, options, command)), "embed": asdict(embed)},
         **given,
