@@ -24,7 +24,7 @@ from _data import Case, Sample, checked_rates, cifar10, confused_texts, human_la
 from kspr import AnnotatorSelector, KnockoffsSPR, Selection
 from kspr.core.dawid_skene import Votes, dawid_skene
 from kspr.core.fitting import TEMPERATURES
-from kspr.selectors.knockoffs_spr import held_out_values
+from kspr.selectors.held_out import held_out_values
 
 TRIALS = Store("crowd")
 LEVELS, CHECKED_LEVELS = (0.01, 0.02, 0.05, 0.1), (0.02, 0.05)

@@ -14,7 +14,7 @@ from kspr.report._cards import (
     suspect_list,
 )
 from kspr.report.contents import SNIPPET, Contents, level, number, share, statistic_of
-from kspr.selectors.notices import doubted_rows
+from kspr.selectors.verdict import doubted_rows
 from tests.report.samples import Page, Pictures, Texts
 
 

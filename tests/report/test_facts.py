@@ -7,7 +7,7 @@ import numpy as np
 from kspr import selection_quality
 from kspr.report import _page
 from kspr.report.contents import level, number, share
-from kspr.selectors.notices import doubted_rows
+from kspr.selectors.verdict import doubted_rows
 
 
 def spaced(text: str) -> str:

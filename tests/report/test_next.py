@@ -12,7 +12,7 @@ from kspr import KnockoffsSPR, Selection
 from kspr.cli._app import app
 from kspr.noise import pair_flip
 from kspr.report._page import next_steps
-from kspr.selectors.notices import probably_wrong
+from kspr.selectors.verdict import probably_wrong
 from tests.report.samples import Page
 
 MADE = "kspr select 'my data.npz' --label species --q 0.05 --overwrite --out 'a run'"

@@ -9,7 +9,7 @@ import pytest
 
 from kspr import KnockoffsSPR, selfcheck
 from kspr.report import Shown, write_report
-from kspr.selectors.notices import doubted_rows
+from kspr.selectors.verdict import doubted_rows
 from tests.report.samples import VERIFIED, Texts
 
 pytestmark = pytest.mark.browser

@@ -14,7 +14,7 @@ from kspr.report.plots import (
     draw_curve,
     draw_doubt,
 )
-from kspr.selectors.notices import estimated_share
+from kspr.selectors.verdict import estimated_share
 
 
 def doubt_figure(selection):

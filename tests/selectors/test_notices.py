@@ -13,7 +13,8 @@ from kspr import (
     ProbabilitySelector,
 )
 from kspr._text import percent
-from kspr.selectors.notices import MAX_LISTED, basis, ends, notices, probably_wrong, verdict
+from kspr.selectors.notices import MAX_LISTED, notices
+from kspr.selectors.verdict import basis, ends, probably_wrong, verdict
 from tests.selectors.simulated import by_control
 
 

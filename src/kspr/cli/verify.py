@@ -97,7 +97,7 @@ def _print_draw(draw: "Draw", run: Path, json: bool) -> None:
     if draw.n_needed is not None:
         print(
             f"About {draw.n_needed:,} checks reach q = {draw.q:g}: they can be expected to keep "
-            "nine tenths of what the best cut would."
+            "nine tenths of what the best threshold would."
         )
     print(f"Then: kspr verify {run} --answers {draw.path}")
 

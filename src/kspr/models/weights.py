@@ -93,8 +93,8 @@ def load_weights(path: Path) -> dict[str, Any]:
         raise
     except Exception as error:  # each format has errors of its own; all mean the same here
         raise InputError(
-            f"{path} is no file of weights alone, as torch.save(model.state_dict(), ...) writes "
-            f"it: {first_line(error)}"
+            f"{path} is not a file of weights as torch.save(model.state_dict(), ...) writes them: "
+            f"{first_line(error)}"
         ) from error
     return _tensors(state, path)
 

@@ -21,8 +21,8 @@ from kspr.report.contents import (
     statistic_of,
 )
 from kspr.selectors import Selection
-from kspr.selectors.notices import doubted_rows, probably_wrong
 from kspr.selectors.options import DOUBTING
+from kspr.selectors.verdict import doubted_rows, probably_wrong
 
 ID_LENGTH = 22
 """Longest id on a card, in characters; the hint has all of it."""

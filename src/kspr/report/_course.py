@@ -21,7 +21,7 @@ from kspr.report._cards import Cards, cards_of
 from kspr.report._page import Step, Tile
 from kspr.report.contents import Contents, environment, level, share, shared_parts
 from kspr.runs.run import Run
-from kspr.selectors.notices import asked_rate
+from kspr.selectors.verdict import asked_rate
 
 if TYPE_CHECKING:
     from kspr.report import TrainingRun

@@ -28,9 +28,9 @@ from kspr.runs.draws import DEFAULT_CHECKS
 from kspr.runs.evaluate import evaluate
 from kspr.selectors import Selection
 from kspr.selectors.flips import KINDS
-from kspr.selectors.notices import doubted_rows, has_checks
 from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.summary import STATUS_MEANING, Summary
+from kspr.selectors.verdict import doubted_rows, has_checks
 
 if TYPE_CHECKING:
     from kspr.report import Shown

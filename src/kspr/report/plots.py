@@ -20,10 +20,10 @@ from kspr.core.labels import truly_clean
 from kspr.errors import InputError
 from kspr.report.contents import level, name, scale_of, statistic_of
 from kspr.selectors import Selection
-from kspr.selectors.notices import doubted_rows, estimated_share
 from kspr.selectors.options import DOUBTING
 from kspr.selectors.provenance import NoiseEstimate
 from kspr.selectors.validation import check_count
+from kspr.selectors.verdict import doubted_rows, estimated_share
 
 LEVELS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 """Error rates that the page compares."""

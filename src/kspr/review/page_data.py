@@ -397,7 +397,7 @@ def _unchecked_levels(selection: Selection) -> np.ndarray:
 
 
 def _estimated(selection: Selection) -> str:
-    """Return what the checks, together with the fit, say of the cut."""
+    """Return what the checks, together with the fit, say of the threshold."""
     estimates = selection.estimates()
     recall, fsr = estimates.recall, estimates.fsr
     among = "" if estimates.drawn_from == "all" else " that could be kept"

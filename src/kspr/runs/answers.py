@@ -147,7 +147,7 @@ class Checks:
 
     @property
     def effective(self) -> tuple[int, ...]:
-        """The drawn rows whose answers move the cut: all, once each of them has an answer.
+        """The drawn rows whose answers move the threshold: all, once each of them has an answer.
 
         Whoever stops where the answers look good has chosen them; only `anytime` allows for it.
         Rows that were drawn later leave the answers of a finished draw as they are.
@@ -188,8 +188,8 @@ def apply_checks(
 ) -> Selection:
     """Return the selection with the answers.
 
-    A draw moves the cut once all of it is answered; before that, answers decide on their own rows
-    only. With `unfinished`, the answers so far move it: to show where they would lead.
+    A draw moves the threshold once all of it is answered; before that, answers decide on their own
+    rows only. With `unfinished`, the answers so far move it: to show where they would lead.
     """
     if checks is None or not checks.known:
         return selection

@@ -71,7 +71,7 @@ class Draw:
     forecast: tuple[tuple[int, float], ...]
     """Numbers of checks, and the share of the right labels that they can be expected to keep."""
     n_needed: int | None
-    """About how many checks keep nine tenths of what the best cut would; None if unknown."""
+    """About how many checks keep nine tenths of what the best threshold would; None if unknown."""
 
 
 def draw_checks(

@@ -64,7 +64,7 @@ def select_source(
     address of a Dask scheduler or ``"local"``, workers read the files of `source` and judge their
     rows. Where rows have any number of labels, pairs of a row and a label are judged, each label by
     itself. `checked` is a CSV file with the true labels of rows that a person has checked. They
-    move the cut if its column `drawn_from` says that they were drawn at random from all rows.
+    move the threshold if its column `drawn_from` says that they were drawn at random from all rows.
     """
     # Before anything else: what follows may take minutes.
     check_folder(out, overwrite=overwrite)
@@ -315,8 +315,8 @@ def _run_with_answers(
 def _checks_of(selection: Selection, answers: Answers) -> Checks:
     """Return the answers of a file that `kspr select` was given, as they are kept in a run.
 
-    They move the cut if they were drawn at random from all rows, as the column `drawn_from` says. A
-    draw from another run's pool is no random draw for this one.
+    They move the threshold if they were drawn at random from all rows, as the column `drawn_from`
+    says. A draw from another run's pool is no random draw for this one.
     """
     if answers.drawn_from == "all":
         checks = begin_checks(selection, "all", positions=answers.sampled)

@@ -1,4 +1,4 @@
-"""The answers of a person about rows that were drawn, and the cut that they give."""
+"""The answers of a person about rows that were drawn, and the threshold that they give."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -102,7 +102,7 @@ class Verification:
     n_kept: int
     """Rows that are kept now."""
     estimates: Estimates | None
-    """What the checked rows and the fit say together; None while they do not set the cut."""
+    """What the checked rows and the fit say together; None while they do not set the threshold."""
     forecast: tuple[tuple[int, float], ...]
     reviewed: Reviewed | None = None
     """None without answers from the review page."""
@@ -117,7 +117,7 @@ class Verification:
 
 
 def verify_run(folder: Path, path: Path, declared: Drawn | None = None, **how: Any) -> Verification:
-    """Move the cut of the run in `folder` by the answers in `path`, and save the answers there.
+    """Move the threshold of the run in `folder` by the answers in `path`, and save these there.
 
     `declared` says how the rows were found where `path` was not made by `draw_checks`; `how` has
     then `q`, `guarantee` and `confidence`.

@@ -19,7 +19,8 @@ from kspr.core.transition import wilson_interval
 from kspr.errors import InputError
 from kspr.selectors.base import BaseSelector
 from kspr.selectors.cut_groups import cut_apart, cut_by_class
-from kspr.selectors.knockoffs_spr import HeldOut, KnockoffsSPR, held_out_values
+from kspr.selectors.held_out import HeldOut, held_out_values
+from kspr.selectors.knockoffs_spr import KnockoffsSPR
 from kspr.selectors.options import CutName
 from kspr.selectors.provenance import NoiseEstimate
 from kspr.selectors.selection import Selection

@@ -67,7 +67,7 @@ class Checked:
 
     @property
     def calibrate(self) -> bool:
-        """Whether the checked rows set the cut-off."""
+        """Whether the checked rows set the threshold."""
         return bool(self.counted.any())
 
     def __repr__(self) -> str:
@@ -87,7 +87,7 @@ class Ranking:
     """Positions of the given labels in the classes."""
     classes: np.ndarray
     doubt: np.ndarray
-    """Small for rows to keep first; infinite for rows that no cut may keep."""
+    """Small for rows to keep first; infinite for rows that no threshold may keep."""
     level: np.ndarray | None
     checked: Checked | None
 
@@ -286,5 +286,5 @@ def _in_order(rows: set[int], order: np.ndarray, q: float) -> list[int]:
         f"Row {strange} is not among the first {len(rows)} rows of draw_checks(q={q:g}). Check "
         "these, from the first on, with None where you cannot tell; or pass drawn='all' if the "
         "rows were drawn at random from all rows, or drawn='chosen' if not: then they are kept or "
-        "rejected, but do not move the cut."
+        "rejected, but do not move the threshold."
     )

@@ -123,7 +123,7 @@ class DoubtSelector(BaseSelector):
                 shown.append(_components(features, len(scores)))
             order = _joined(np.nan_to_num(np.hstack(shown)), first.rows, ~first.right)
             place = place if order is None else _places(order[:, None])[:, 0]
-            # No cut decides on rows that were looked at, and no draw has them.
+            # No threshold decides on rows that were looked at, and no draw has them.
             doubt = place.copy()
             doubt[first.rows] = np.inf
             selection = replace(selection, doubt=doubt, selection_time=place)

@@ -37,7 +37,7 @@ class ClassErrors:
     label: Any
     n_kept: int
     n_checked: int
-    """Checked rows with this label that the cut keeps, right or wrong."""
+    """Checked rows with this label that the threshold keeps, right or wrong."""
     fsr: Estimate
     """The interval is from these rows alone: wide where there are few."""
 
@@ -93,17 +93,17 @@ def estimate(selection: Selection) -> Estimates:
     checked = selection.checked
     if checked is None or not checked.calibrate or checked.drawn == "chosen":
         raise InputError(
-            "estimates() needs checked rows that were drawn at random and moved the cut. Draw some "
-            "with draw_checks(), and pass the answers to with_checks()."
+            "estimates() needs checked rows that were drawn at random and moved the threshold. "
+            "Draw some with draw_checks(), and pass the answers to with_checks()."
         )
     ranking, chance = selection._ranking(checked.q), _chance(selection)
     frame = _drawn_from(selection, checked)
     known = np.zeros(len(selection), dtype=bool)
     known[checked.rows] = True
-    # What the cut keeps of the rows that nobody has looked at, and what it leaves.
+    # What the threshold keeps of the rows that nobody has looked at, and what it leaves.
     kept, left = selection.clean_mask & ~known, frame & ~selection.clean_mask & ~known
     rows, wrong = checked.rows[checked.sampled], ~checked.right[checked.sampled]
-    # On which side of the cut a checked row would be without its answer.
+    # On which side of the threshold a checked row would be without its answer.
     inside = ranking.doubt[rows] <= np.max(ranking.doubt[kept], initial=-np.inf)
     n_right = int(np.sum(checked.right & frame[checked.rows]))
 
@@ -195,7 +195,7 @@ _TRIED = (20, 30, 40, 50, 60, 70, 80, 90, 100, 120, 150, 200, 250, 300, 400, 500
 MOST_CHECKS = _TRIED[-1]
 """Largest number of checks that is looked into."""
 _ENOUGH = 0.9
-"""Part of the recall of the best cut that is enough."""
+"""Part of the recall of the best threshold that is enough."""
 
 
 def expected_recall(
@@ -237,7 +237,7 @@ def _drawn(n_rows: int, n: int, rng: np.random.Generator) -> np.ndarray:
 def checks_needed(
     selection: Selection, q: float, guarantee: Guarantee, confidence: float, done: int = 0
 ) -> int | None:
-    """Return about how many checks keep nine tenths of what the best cut at `q` would keep.
+    """Return about how many checks keep nine tenths of what the best threshold at `q` would keep.
 
     More than `done`, which have not been enough. None if more than `MOST_CHECKS` are needed, or no
     cut keeps anything.
@@ -257,7 +257,7 @@ def checks_needed(
 
 
 def _best_recall(ordered: np.ndarray, q: float) -> float | None:
-    """Return the share of right labels below the loosest cut that meets `q`; None without one.
+    """Return the share of right labels below the loosest threshold that meets `q`, if any does.
 
     `ordered` are the chances that labels are wrong, ascending. They rise with the doubt by which
     rows are ordered, so their own order is that of the rows.

@@ -1,5 +1,6 @@
-"""Held-out class probabilities: any classifier of scikit-learn, cross-validated on given labels."""
+"""Class scores of rows by models that have not seen their labels: of any classifier, or our fit."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -7,11 +8,13 @@ import numpy as np
 from kspr.core.duplicates import join_sets
 from kspr.core.labels import Labels
 from kspr.errors import InputError
+from kspr.selectors._passes import held_out
+from kspr.selectors.knockoffs_spr import KnockoffsSPR
 from kspr.selectors.look import look
 from kspr.selectors.parts import HostFeatures
 from kspr.selectors.validation import check_count, on_host, read_groups, read_labels
 
-__all__ = ["held_out_probabilities"]
+__all__ = ["HeldOut", "held_out_probabilities", "held_out_values"]
 
 _FOLDS_KEY = 0x666F6C64
 """Keeps the choice of folds apart from other uses of a seed."""
@@ -118,3 +121,31 @@ def _folds(labels: Labels, sets: np.ndarray, n_folds: int, seed: int) -> np.ndar
     fold = np.empty(len(first), dtype=np.intp)
     fold[order] = np.arange(len(first)) % n_folds
     return np.asarray(fold[place])
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Fitted values of all rows, each from the half that the row is not in."""
+
+    values: np.ndarray
+    """``(rows, classes)``."""
+    classes: np.ndarray
+    """The classes of the columns."""
+    shape: tuple[int, int]
+    """Rows and columns of the features."""
+    content: np.ndarray
+    """A number for the content of each row."""
+    seed: int
+
+
+def held_out_values(selector: KnockoffsSPR, X: Any, y: Any, *, groups: Any = None) -> HeldOut:
+    """Return the fitted value of every class for each row, from the half that it is not in.
+
+    For what is done with fits besides selecting. Only the first split of the selector is fitted.
+    """
+    selector = type(selector)(**{**selector.get_params(deep=False), "n_splits": 1})
+    selector._check_parameters()
+    with selector._opened(X) as features:
+        fitted = selector._fitted(features, y, groups)
+        values = held_out(fitted.features, fitted.fits, fitted.halves)
+    return HeldOut(values, fitted.labels.classes, fitted.shape, fitted.census.content, fitted.seed)

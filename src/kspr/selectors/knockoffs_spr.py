@@ -56,7 +56,7 @@ from kspr.selectors.validation import (
     refuse_dense,
 )
 
-__all__ = ["HeldOut", "KnockoffsSPR", "held_out_values"]
+__all__ = ["KnockoffsSPR"]
 
 _STREAM = 0x766F7465
 """Keeps the choice of neighbours apart from the split."""
@@ -184,7 +184,7 @@ class KnockoffsSPR(BaseSelector):
             by a fit that has seen others of its group.
         checked : tuple (rows, true labels) or array-like of bool, optional
             Rows that a person has checked. A pair of row numbers, drawn at random from all rows,
-            and the true labels of these rows moves the cut-off to where `q` holds for any noise,
+            and the true labels of these rows moves the threshold to where `q` holds for any noise,
             as `Selection.with_checks` does. A mask of rows whose labels are known to be right keeps
             these rows and changes nothing else: it does not show how many of the others are wrong.
         """
@@ -512,31 +512,3 @@ class _Fitted:
         nobody = np.zeros(len(codes), dtype=bool)
         task = Judge(self.fits, sizes, None, hold=False)
         return self.features.map(task, codes, self.halves, nobody, what="Judging rows")[1]
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Fitted values of all rows, each from the half that the row is not in."""
-
-    values: np.ndarray
-    """``(rows, classes)``."""
-    classes: np.ndarray
-    """The classes of the columns."""
-    shape: tuple[int, int]
-    """Rows and columns of the features."""
-    content: np.ndarray
-    """A number for the content of each row."""
-    seed: int
-
-
-def held_out_values(selector: KnockoffsSPR, X: Any, y: Any, *, groups: Any = None) -> HeldOut:
-    """Return the fitted value of every class for each row, from the half that it is not in.
-
-    For what is done with fits besides selecting. Only the first split of the selector is fitted.
-    """
-    selector = type(selector)(**{**selector.get_params(deep=False), "n_splits": 1})
-    selector._check_parameters()
-    with selector._opened(X) as features:
-        fitted = selector._fitted(features, y, groups)
-        values = held_out(fitted.features, fitted.fits, fitted.halves)
-    return HeldOut(values, fitted.labels.classes, fitted.shape, fitted.census.content, fitted.seed)

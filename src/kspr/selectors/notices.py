@@ -1,40 +1,23 @@
-"""Verdict and notices: what a user must know of a selection, in sentences.
-
-Terminal, notebook, JSON and report show the same ones.
-"""
+"""Notices: where the error rate was not met, or rows need a look, and what would help."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kspr._text import percent, shorten
 from kspr.core.duplicates import conflicting
-from kspr.errors import InputError
-from kspr.selectors.checked import CANNOT_TELL
 from kspr.selectors.cut_groups import far_classes
 from kspr.selectors.options import DOUBTING, MODELLED, NOT_HELD, UNSEEN
+from kspr.selectors.verdict import has_checks, probably_wrong
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
-__all__ = [
-    "Ends",
-    "Notice",
-    "NoticeClass",
-    "Verdict",
-    "asked_rate",
-    "basis",
-    "doubted_rows",
-    "ends",
-    "estimated_share",
-    "has_checks",
-    "notices",
-    "probably_wrong",
-    "verdict",
-]
+__all__ = ["Notice", "NoticeClass", "notices"]
 
 MAX_LISTED = 10
 """Largest number of classes that a notice lists; the table of classes has all."""
@@ -44,202 +27,9 @@ _LONGEST = 40
 """Longest name of a class, in characters."""
 _USEFUL = 0.5
 """Largest q that is suggested: above it, most kept labels may be wrong."""
-_CHECK = "Check 100 rows to know."
-_UNCHECKED = (
-    "Where people made the labels and 5 % was asked for, 4 to 6 % of the kept labels were "
-    "wrong in our measurements."
-)
-_UNCHECKED_MODEL = _UNCHECKED.replace("4 to 6 %", "4 to 9 %")
-"""The probabilities of a network are sure of some labels that people got wrong."""
-_UNCHECKED_CROWD = (
-    "Where people err together, 2 to 4 % of the kept labels were wrong in our measurements when "
-    "2 % was asked for."
-)
-_UNSEEN = (
-    "No error rate is stated: these features hardly show which labels are wrong, and noise that "
-    "they do not show cannot be counted. With about 100 checked rows a rate holds for any noise."
-)
 _NEARLY_ALL, _ENOUGH = 0.9, 10
 """Share of the labels of a class that are probably wrong, from which on the features may not show
 the class; and its rows, at least."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The answer of a selection in sentences, the most important first, and their numbers."""
-
-    n_probably_wrong: int
-    """Labels that are more likely wrong than right; a large error rate keeps some of them."""
-    n_uncertain: int
-    """The other suspects, whose labels may well be right."""
-    wrong_among_kept: float
-    """Share of wrong labels to expect among the kept ones, by the checked rows once there are
-    some; nan where it is not estimated."""
-    sentences: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return " ".join(self.sentences)
-
-
-def verdict(selection: Selection) -> Verdict:
-    """Return how many labels are wrong, and what to expect of those that are kept."""
-    wrong, kept, n = probably_wrong(selection), selection.clean_mask, len(selection)
-    n_wrong, n_uncertain = int(wrong.sum()), int((~wrong & ~kept).sum())
-    if "unchecked" in selection.cut_groups.status:
-        n_kept = int(kept.sum())
-        found = f"None of the {n:,} labels is kept before some are checked."
-        if n_kept:
-            found = f"Of {n:,} labels only {n_kept:,} are kept: checked ones that are right."
-        because = "A doubt alone has no error rate."
-        return Verdict(n_wrong, n_uncertain, float("nan"), (found, because, _CHECK))
-    if UNSEEN in selection.cut_groups.status:
-        found = f"These features hardly show which of the {n:,} labels are wrong."
-        kept_by = f"{int(kept.sum()):,} are kept in the order of doubt, without an error rate."
-        return Verdict(n_wrong, n_uncertain, float("nan"), (found, kept_by, _CHECK))
-    some = f"{n_wrong:,} of {n:,}" if n_wrong else f"None of {n:,}"
-    found = f"{some} labels {'fits' if n_wrong == 1 else 'fit'} worse than another one."
-    if selection.control in DOUBTING:
-        found = f"{some} labels {_are(n_wrong)} probably wrong."
-    more = "more " if n_wrong else ""
-    uncertain = f"{n_uncertain:,} {more}{_are(n_uncertain)} uncertain" if n_uncertain else ""
-    right = f"{n - n_wrong - n_uncertain:,}"
-    if not kept.any():
-        counts = (
-            f"{uncertain}. None can be kept at an error rate of {percent(asked_rate(selection))}."
-        )
-        counts = counts.removeprefix(". ")
-    elif n_uncertain:
-        counts = f"{uncertain}, {right} look right."
-    else:
-        counts = f"The other {right} look right." if n_wrong else "All look right."
-    if selection.manifest.method == "DoubtSelector":
-        # It knows of no other label, and of no chance.
-        n_suspects = int((~kept).sum())
-        found = f"{n_suspects:,} of {n:,} labels {_are(n_suspects)} suspects."
-        counts = f"The other {n - n_suspects:,} look right."
-    share, expectation = _expectation(selection, int((wrong & kept).sum()))
-    return Verdict(n_wrong, n_uncertain, share, (found, counts, *expectation))
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
-def _expectation(selection: Selection, n_both: int) -> tuple[float, tuple[str, ...]]:
-    """Return the share of wrong labels among the kept ones, and sentences about it.
-
-    `n_both` labels are probably wrong, and kept all the same.
-    """
-    n_kept, asked = int(selection.clean_mask.sum()), asked_rate(selection)
-    if not n_kept:
-        return float("nan"), ("Check 100 rows, or ask for a larger error rate.",)
-    share = estimated_share(selection)
-    those = "only those"
-    if n_both:
-        every = "all " if n_kept == len(selection) else ""
-        ones = "one" if n_both == 1 else "ones"
-        those = f"{every}{n_kept:,}, {n_both:,} probably wrong {ones} among them"
-    if has_checks(selection):
-        found = selection.estimates()
-        value, low, high = map(_rounded, (found.fsr.value, found.fsr.low, found.fsr.high))
-        words = f"Keep {those}: about {value} of them are wrong (95 %: {low} to {high})"
-        return found.fsr.value, (f"{words}, by {found.n_checked:,} checked rows.",)
-    if np.isnan(share):
-        words = f"{n_kept:,} are kept; how many of them are wrong is not estimated."
-        return share, (words, _CHECK)
-    comma = "," if n_both else ""
-    words = f"Keep {those}{comma} and expect about {_rounded(share)} wrong"
-    why = "the network has seen these labels" if selection.manifest.seen_labels else None
-    if NOT_HELD in selection.cut_groups.status:
-        why = "by the chances of single labels, that is too low"
-    if why is not None:
-        words = f"Keep {those}{comma} and expect more than {_rounded(share)} wrong: {why}"
-    elif selection.doubt_by_people is not None and ends(selection).by_people > 1.02 * share:
-        words += f", up to {_rounded(ends(selection).by_people)} {_if_people(selection)}"
-    if asked is not None and share > 1.02 * asked:
-        words += f"; {percent(asked)} was asked for"
-    fell_back = selection.cut_groups.n_kept[selection.cut_groups.status == "fallback"].sum()
-    if fell_back:
-        words += f"; {fell_back:,} of them have no estimate"
-    return share, (f"{words}.", _CHECK)
-
-
-def _if_people(selection: Selection) -> str:
-    crowd = selection.control == "annotators"
-    return "if annotators err together" if crowd else "if people made the labels"
-
-
-def _rounded(share: float) -> str:
-    """Return a share in percent, to the two digits that an estimate is worth."""
-    return percent(float(f"{share:.2g}"))
-
-
-def doubted_rows(selection: Selection) -> np.ndarray:
-    """Return the rows to look at, the worst first: suspects, then kept rows probably wrong.
-
-    Without a chance of being wrong, suspects only.
-    """
-    if selection.control not in DOUBTING:
-        return selection.suspect_indices
-    kept = np.flatnonzero(selection.clean_mask & probably_wrong(selection))
-    worst = kept[np.argsort(-selection.suspicion[kept], kind="stable")]
-    return np.concatenate([selection.suspect_indices, worst])
-
-
-def probably_wrong(selection: Selection) -> np.ndarray:
-    """Return a mask of the labels that are probably wrong; other suspects are uncertain.
-
-    With a doubt, it decides: above one half. Otherwise a label is probably wrong where another one
-    fits better. The answer of a person decides in any case.
-    """
-    wrong = selection.suggested_code != selection.label_code
-    if selection.control in DOUBTING:
-        wrong = selection.doubt > 0.5
-    checked = selection.checked
-    if checked is not None:
-        wrong[checked.rows] = ~checked.right & (checked.true_code != CANNOT_TELL)
-    return np.asarray(wrong)
-
-
-def has_checks(selection: Selection) -> bool:
-    """Return whether checked rows say what the error rate is."""
-    return selection.checked is not None and selection.checked.calibrate
-
-
-def asked_rate(selection: Selection) -> float | None:
-    """Return the error rate that was asked for; None where there is none, as for SPR."""
-    # The same one everywhere.
-    asked = selection.cut_groups.q_asked[:1]
-    return None if np.isnan(asked).any() else float(asked[0])
-
-
-def estimated_share(selection: Selection) -> float:
-    """Return the estimated share of wrong labels among the kept ones; nan without an estimate.
-
-    Over all thresholds with an estimate, weighted by the rows that they keep.
-    """
-    cut_groups = selection.cut_groups
-    # np.average raises an error where all weights are zero.
-    known = np.isfinite(cut_groups.estimated_fsr) & (cut_groups.n_kept > 0)
-    if not known.any():
-        return float("nan")
-    return float(np.average(cut_groups.estimated_fsr[known], weights=cut_groups.n_kept[known]))
-
-
-def basis(selection: Selection) -> str | None:
-    """Return what the error rate rests on, in a few lines; None without an error rate."""
-    if has_checks(selection) or selection.assumption is None:
-        return selection.assumption
-    if UNSEEN in selection.cut_groups.status:
-        return _UNSEEN
-    lines = [selection.assumption]
-    if selection.doubt_by_people is not None and selection.clean_mask.any():
-        lines.append(f"Wrong among the kept: {ends(selection)}")
-    if selection.control in DOUBTING:
-        by_model = selection.manifest.method == "ProbabilitySelector"
-        unchecked = _UNCHECKED_MODEL if by_model else _UNCHECKED
-        lines.append(_UNCHECKED_CROWD if selection.control == "annotators" else unchecked)
-    return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -297,14 +87,7 @@ def _unshown(selection: Selection) -> tuple[Notice, ...]:
             meaning="Either they are, or the features do not show what these classes are: then "
             "right labels look wrong, and are counted as wrong.",
             help="Look at ten of these rows first. If their labels are right, take other features.",
-            classes=tuple(
-                NoticeClass(
-                    shorten(selection.classes[k], _LONGEST) or "(empty)",
-                    f"{wrong[k]:,} of {size[k]:,} labels",
-                )
-                for k in listed[:MAX_LISTED]
-            ),
-            n_more=max(0, len(listed) - MAX_LISTED),
+            **_listed(selection, listed, [f"{wrong[k]:,} of {size[k]:,} labels" for k in listed]),
         ),
     )
 
@@ -343,13 +126,16 @@ def _uneven(selection: Selection) -> tuple[Notice, ...]:
             headline=f"{headline} in {where} ({int(n_kept[listed].sum()):,} kept rows)",
             meaning=meaning,
             help=advice,
-            classes=tuple(
-                NoticeClass(shorten(selection.classes[k], _LONGEST) or "(empty)", text)
-                for k, text in zip(listed[:MAX_LISTED], detail, strict=False)
-            ),
-            n_more=max(0, len(listed) - MAX_LISTED),
+            **_listed(selection, listed, detail),
         ),
     )
+
+
+def _listed(selection: Selection, classes: np.ndarray, details: Sequence[str]) -> dict[str, Any]:
+    """Return the classes of a notice by their codes, as far as they are listed."""
+    names = (shorten(selection.classes[k], _LONGEST) or "(empty)" for k in classes[:MAX_LISTED])
+    entries = tuple(map(NoticeClass, names, details))
+    return {"classes": entries, "n_more": len(classes) - len(entries)}
 
 
 def _copies(selection: Selection) -> tuple[Notice, ...]:
@@ -373,14 +159,9 @@ def _copies(selection: Selection) -> tuple[Notice, ...]:
             "is right. The labels that fit worse than that of a copy are not kept.",
             help="Look at these rows first. The column `copies` of samples.parquet, and of "
             "Selection.to_frame(), numbers the sets.",
-            classes=tuple(
-                NoticeClass(
-                    shorten(selection.classes[k], _LONGEST) or "(empty)",
-                    f"{hit[k]:,} {'row' if hit[k] == 1 else 'rows'}",
-                )
-                for k in listed[:MAX_LISTED]
+            **_listed(
+                selection, listed, [f"{n:,} {'row' if n == 1 else 'rows'}" for n in hit[listed]]
             ),
-            n_more=max(0, len(listed) - MAX_LISTED),
         ),
     )
 
@@ -428,21 +209,14 @@ def _notice(selection: Selection, status: str) -> Notice:
     listed = np.flatnonzero(hit)
     # The last key of lexsort counts first.
     listed = listed[np.lexsort((-hit[listed], -worst[listed]))]
-    shown = tuple(
-        NoticeClass(
-            shorten(selection.classes[k], _LONGEST) or "(empty)",
-            _detail(selection, status, int(hit[k]), int(size[k]), worst[k]),
-        )
-        for k in listed[:MAX_LISTED]
-    )
+    details = [_detail(selection, status, int(hit[k]), int(size[k]), worst[k]) for k in listed]
     where = _of_classes(len(listed), len(selection.classes))
     return Notice(
         status=status,
         headline=f"{_HEADLINE[status]} in {where} ({np.count_nonzero(mask):,} rows)",
         meaning=_MEANING[status],
         help=_WITHOUT_RATE[status] if status in _WITHOUT_RATE else _help(selection, affected),
-        classes=shown,
-        n_more=len(listed) - len(shown),
+        **_listed(selection, listed, details),
     )
 
 
@@ -511,52 +285,3 @@ def _ceiling(value: float) -> str:
     """Return a level rounded up to two decimals, so that it can be reached."""
     # The small number keeps 0.07, which is stored as 0.0700000001, from becoming 0.08.
     return f"{np.ceil(100 * value - 1e-9) / 100:g}"
-
-
-@dataclass(frozen=True, repr=False)
-class Ends:
-    """The share of wrong labels among the kept ones, under either kind of mistake."""
-
-    by_class: float
-    """If mistakes depend on the class only."""
-    by_people: float
-    """If people mistake what looks alike."""
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
-        return (
-            f"{percent(self.by_class)} if mistakes depend on the class only, about "
-            f"{percent(self.by_people)} if people mistake what looks alike."
-        )
-
-
-def ends(selection: Selection) -> Ends:
-    """Return both ends for the labels that are kept and that nobody has checked."""
-    by_class, by_people = selection.doubt_by_class, selection.doubt_by_people
-    if by_class is None or by_people is None:
-        raise InputError(
-            "This needs a model of the noise, which only control='people' and 'transition' "
-            f"estimate, got {selection.control!r}."
-        )
-    kept = selection.clean_mask.copy()
-    if selection.checked is not None:
-        kept[selection.checked.rows] = False
-    # As a share of all that is kept: what a person has checked and kept is right.
-    n_kept = int(selection.clean_mask.sum())
-    if not n_kept:
-        return Ends(float("nan"), float("nan"))
-    wrong = [float(np.sum(column[kept], dtype=np.float64)) for column in (by_class, by_people)]
-    kind = CrowdEnds if selection.control == "annotators" else Ends
-    return kind(wrong[0] / n_kept, wrong[1] / n_kept)
-
-
-class CrowdEnds(Ends):
-    """The same where there are several annotators: independent ones, or all of them one person."""
-
-    def __str__(self) -> str:
-        return (
-            f"{percent(self.by_class)} if annotators err independently, about "
-            f"{percent(self.by_people)} if they err together."
-        )

@@ -66,12 +66,8 @@ class ProbabilitySelector(BaseSelector):
 
     Attributes
     ----------
-    selection_ : Selection
-        Which samples are kept, the suspects in order, and a suggested label for each.
-    classes_ : numpy.ndarray
-        The classes, sorted.
-    sample_indices_ : numpy.ndarray
-        After `fit_resample`: row numbers of the kept samples.
+    selection_, classes_, sample_indices_
+        As for `KnockoffsSPR`.
 
     Examples
     --------

@@ -20,12 +20,12 @@ from kspr.selectors.checked import (
 )
 from kspr.selectors.cut_groups import Curve, CutGroups, cut_at, trace_curve, uncut
 from kspr.selectors.estimates import Estimates, estimate, noise_rate
-from kspr.selectors.notices import Ends
 from kspr.selectors.options import DEFAULT_Q, DOUBTING
 from kspr.selectors.plan import THRESHOLD, Plan, Relabelling, plan, relabelling
 from kspr.selectors.provenance import ASSUMPTIONS, SEEN_LABELS, Manifest, NoiseEstimate
 from kspr.selectors.summary import Summary, summarise
 from kspr.selectors.validation import check_count, check_rate
+from kspr.selectors.verdict import Ends
 
 if TYPE_CHECKING:
     from kspr.report.plots import Plots
@@ -77,8 +77,8 @@ class Selection:
     """The smallest level at which each sample is kept, inf for never; None without levels: for SPR
     and `DoubtSelector` before rows are checked."""
     doubt: np.ndarray
-    """What a cut goes by: small for samples to keep first, inf for those that no cut keeps. The
-    estimated probability that the label is wrong, where that is estimated; else the selection
+    """What a threshold is set on: small for samples to keep first, inf for those that none keeps.
+    The estimated probability that the label is wrong, where that is estimated; else the selection
     time, and inf for labels that lose to their knockoff."""
     selection_time: np.ndarray
     """The largest penalty at which the sample still has a mean shift: large is suspicious."""
@@ -258,7 +258,7 @@ class Selection:
         drawn: Drawn = "pool",
         seed: int = 0,
     ) -> "Selection":
-        """Return the selection with a person's answers: they move the cut, without fitting again.
+        """Return the selection with a person's answers, which move the threshold without a new fit.
 
         Then the error rate holds whatever the noise is. A checked row is kept if its label is
         right, and not otherwise; its true label becomes its suggested label.
@@ -284,12 +284,12 @@ class Selection:
         drawn
             ``"pool"``: `rows` come from `draw_checks` with the same `q` and `seed`. ``"all"``: they
             were drawn at random from all rows. ``"chosen"``: neither; then they are kept or not,
-            and the cut stays where it is.
+            and the threshold stays where it is.
         seed
             The seed that `draw_checks` was given.
         """
         stays = drawn == "chosen" and q is None
-        # No level is needed: such rows do not move the cut.
+        # No level is needed: such rows do not move the threshold.
         q = self.manifest.parameters.get("q", DEFAULT_Q) if stays else self._asked(q)
         checked, q_value = add_checks(
             self._ranking(q),
@@ -354,8 +354,9 @@ class Selection:
     ) -> int | None:
         """Return about how many checks reach `q` without losing much that could be kept.
 
-        They can be expected to keep nine tenths of the right labels that the best cut at `q` would
-        keep. A `forecast`, not a promise. None if it is above a thousand, or nothing can be kept.
+        They can be expected to keep nine tenths of the right labels that the best threshold at `q`
+        would keep. A `forecast`, not a promise. None if it is above a thousand, or nothing can be
+        kept.
         """
         from kspr.selectors.estimates import checks_needed
 
@@ -391,7 +392,7 @@ class Selection:
             # Of a class that is cut by itself, answers about all rows say next to nothing.
             doubt = np.where(apart[self.cut_group] & (level > q), np.inf, doubt)
         if self.duplicate_set is not None:
-            # Checks move the cut; they do not bring back a label that fits worse than a copy's.
+            # Checks move the threshold; no label that fits worse than a copy's comes back.
             codes = self.label_code.astype(np.intp)
             lost = contradicted(self.duplicate_set, codes, self.selection_time)
             doubt = np.where(lost, np.inf, doubt)
@@ -425,7 +426,7 @@ class Selection:
 
         They are estimates, not bounds; nan where nothing is kept. Print them to read them.
         """
-        from kspr.selectors.notices import ends
+        from kspr.selectors.verdict import ends
 
         return ends(self)
 

@@ -17,7 +17,6 @@ from kspr.errors import InputError
 from kspr.noise import check_seed
 from kspr.selectors.flips import ESTIMATED, HARD, KINDS, FlipData, flip
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
-from kspr.selectors.notices import Ends
 from kspr.selectors.options import MODELLED
 from kspr.selectors.paper import PaperKnockoffsSPR
 from kspr.selectors.parts import HostFeatures
@@ -30,6 +29,7 @@ from kspr.selectors.validation import (
     read_features,
     read_labels,
 )
+from kspr.selectors.verdict import Ends
 
 __all__ = ["KindCheck", "SelfCheck", "selfcheck"]
 

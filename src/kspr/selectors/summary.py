@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kspr._text import percent, shorten, text_table, unbroken, wrapped
-from kspr.selectors.notices import (
+from kspr.selectors.notices import Notice, notices
+from kspr.selectors.options import UNSEEN
+from kspr.selectors.verdict import (
     Ends,
-    Notice,
     Verdict,
     asked_rate,
     basis,
     ends,
     has_checks,
-    notices,
     probably_wrong,
     verdict,
 )
-from kspr.selectors.options import UNSEEN
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
@@ -38,7 +37,7 @@ STATUS_MEANING = {
     "fallback": "the best half is kept, without an error rate",
     "empty": "nothing is kept, because the error rate could not be reached",
     "share": "a fixed share is kept, without an error rate",
-    "unchecked": "no cut yet, because a doubt alone has no error rate",
+    "unchecked": "no threshold yet, because a doubt alone has no error rate",
 }
 """What each status of a cut group means, as it ends the sentence about the thresholds."""
 MAX_SHOWN = 10

@@ -25,7 +25,7 @@ from kspr.core.labels import codes_in
 from kspr.errors import InputError
 from kspr.models.network import Network
 from kspr.selectors import KnockoffsSPR
-from kspr.selectors.knockoffs_spr import held_out_values
+from kspr.selectors.held_out import held_out_values
 from kspr.train.learner import Learner, Pools, check_tensor, train_epoch
 from kspr.train.run_folder import Checkpoints
 from kspr.train.settings import make_selector

@@ -103,7 +103,7 @@ def test_an_unknown_backbone_is_told_so(family, request):
 
 def test_weights_that_would_run_code_are_refused(torchvision, tmp_path):
     torch.save(Net(), tmp_path / "whole_model.pth")
-    with pytest.raises(InputError, match="is no file of weights alone"):
+    with pytest.raises(InputError, match="is not a file of weights"):
         load_embedder(f"torchvision:net@{tmp_path / 'whole_model.pth'}", "image")
 
 
