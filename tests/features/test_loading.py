@@ -5,12 +5,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from kspr.errors import InputError
-from kspr.features import Loaded, load
 from kspr.features.loading import (
+    Loaded,
     cache_folder,
     check_labels,
     check_rows_alone,
     embed_source,
+    load,
     options_for_test,
     stored_features,
 )

@@ -115,7 +115,7 @@ def test_a_text_that_has_changed_is_not_shown(tmp_path, digits40):
     """A run from somebody else may name a private file: nothing that it does not know is copied."""
     from dataclasses import replace
 
-    from kspr.features import Loaded
+    from kspr.features.loading import Loaded
     from kspr.runs.rows import rows_of
     from kspr.runs.run import origin_of, save_run
     from kspr.sources.opening import open_source
@@ -164,7 +164,7 @@ def test_more_rows_are_asked_for_beside_those_that_were_drawn(run, digits40, tmp
 
 def texts_run(tmp_path):
     """A run whose rows are texts that are hard to show and to write."""
-    from kspr.features import Loaded
+    from kspr.features.loading import Loaded
     from kspr.runs.rows import rows_of
     from kspr.runs.run import origin_of, save_run
     from kspr.sources.opening import open_source

@@ -16,7 +16,7 @@ from PIL import Image
 
 from kspr import KnockoffsSPR
 from kspr.errors import UnreadableItemError
-from kspr.features import Loaded
+from kspr.features.loading import Loaded
 from kspr.review import page_data
 from kspr.review.page_data import Details, Neighbours
 from kspr.runs.rows import rows_of

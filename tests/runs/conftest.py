@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from kspr import KnockoffsSPR, Selection
-from kspr.features import Loaded
+from kspr.features.loading import Loaded
 from kspr.noise import symmetric
 from kspr.runs.rows import rows_of
 from kspr.runs.run import Run, origin_of, save_run

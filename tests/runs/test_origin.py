@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kspr.features import Loaded
+from kspr.features.loading import Loaded
 from kspr.runs.run import (
     CONSENSUS,
     Origin,

@@ -16,7 +16,7 @@ from kspr.features._store import Embedded, read_embedded
 from kspr.features.embedders.google import with_embedder
 from kspr.sources.formats import absolute
 from kspr.sources.opening import open_source, probability_file
-from kspr.sources.options import EmbedSettings, ReadOptions
+from kspr.sources.options import EmbedSettings, ReadOptions, with_encoder
 from kspr.sources.pairs import PairRows, Pairs
 from kspr.sources.readers.file_checks import listed
 from kspr.sources.records import Records, row_digests
@@ -194,6 +194,19 @@ def options_for_test(source: Path, options: ReadOptions) -> ReadOptions:
         return tried
     # Any other fault comes up again, and is named, when the test set is read.
     return replace(base, truth=None, probabilities=None, groups=None)
+
+
+def load_test(
+    source: Path, options: ReadOptions, settings: EmbedSettings, encoder: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return features and right labels of a test source: its true labels, if it has them.
+
+    `encoder` is that of the rows to train on, by which those of a mixed table become numbers.
+    """
+    options = with_encoder(options_for_test(source, options), encoder)
+    loaded = load(source, options, settings, labelled=True)
+    check_rows_alone(loaded.records, options)
+    return loaded.features, loaded.label if loaded.truth is None else loaded.truth
 
 
 def embed_source(

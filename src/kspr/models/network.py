@@ -274,6 +274,6 @@ def _rows(features: Any) -> Tensor:
     return features.mean(1) if features.ndim == 3 else features
 
 
-def _names(module: nn.Module, most: int = 8) -> str:
+def _names(module: nn.Module) -> str:
     names = [name for name, _ in module.named_modules() if name]
-    return ", ".join(names[-most:])
+    return ", ".join(names[-8:])

@@ -16,10 +16,10 @@ from kspr._files import read_json, write_json, write_parquet
 from kspr._packages import require, versions
 from kspr._progress import Progress, say
 from kspr.errors import InputError, UnreadableItemError
-from kspr.features import Loaded
 from kspr.features.embedders import Embedder, Kind, embedder_identity, load_embedder
 from kspr.features.embedders.google import with_embedder
 from kspr.features.embedding import Shard, content_fingerprint, embed_shards
+from kspr.features.loading import Loaded
 from kspr.selectors.cluster import DaskFeatures, calls, opened_client, results
 from kspr.sources.formats import absolute
 from kspr.sources.opening import open_part, open_table

@@ -15,7 +15,7 @@ import pyarrow as pa
 from kspr._arrow import as_array, read_parquet
 from kspr.core.labels import encode_labels, places_in, same_label
 from kspr.errors import InputError, UnreadableItemError
-from kspr.features import Loaded
+from kspr.features.loading import Loaded
 from kspr.sources.joining import places_of
 from kspr.sources.readers.file_checks import listed
 from kspr.sources.readers.values import texts_of

@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from kspr._files import read_json
 from kspr.errors import InputError
-from kspr.features import Loaded, load
-from kspr.features.loading import check_rows_alone
+from kspr.features.loading import Loaded, check_rows_alone, load
 from kspr.runs.answers import CANNOT_TELL, Answers, Checks, begin_checks, read_answers
 from kspr.runs.rows import rows_of
 from kspr.runs.run import CONSENSUS, Origin, Run, check_folder, origin_of, save_run

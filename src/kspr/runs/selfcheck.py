@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kspr.errors import InputError
-from kspr.features import load
+from kspr.features.loading import load
 from kspr.runs.run import Run
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.selfcheck import SelfCheck, selfcheck

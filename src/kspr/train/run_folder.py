@@ -148,12 +148,7 @@ def read_tensors(path: Path) -> dict[str, Any]:
     return content
 
 
-def check_same(
-    stored: dict[str, Any],
-    wanted: dict[str, Any],
-    source: str,
-    way_out: str = "or choose another folder",
-) -> None:
+def check_same(stored: dict[str, Any], wanted: dict[str, Any], source: str) -> None:
     """Raise `InputError` if an entry of `wanted` differs in `stored`, which comes from `source`."""
     # A damaged file may hold anything in its place.
     stored = stored if isinstance(stored, dict) else {}
@@ -163,7 +158,8 @@ def check_same(
         name = different[0]
         raise InputError(
             f"{source} is of another run: its {name} is {_short(stored.get(name))}, not "
-            f"{_short(wanted[name])}. Resume with the same data and settings, {way_out}."
+            f"{_short(wanted[name])}. Resume with the same data and settings, or choose another "
+            "folder."
         )
 
 

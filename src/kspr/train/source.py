@@ -13,9 +13,8 @@ import pyarrow.csv
 from kspr._files import staged, write_parquet
 from kspr.core.labels import places_in, same_label
 from kspr.errors import InputError
-from kspr.features import Loaded, load
 from kspr.features.embedders import is_function
-from kspr.features.loading import check_labels, check_rows_alone, options_for_test
+from kspr.features.loading import Loaded, check_labels, check_rows_alone, load, options_for_test
 from kspr.runs.rows import rows_of
 from kspr.runs.run import origin_of, save_run
 from kspr.selectors import Selection

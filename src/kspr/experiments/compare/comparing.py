@@ -20,8 +20,7 @@ from kspr.core.reduction import fit_pca
 from kspr.errors import InputError, KsprError
 from kspr.experiments.compare.comparison import ORACLE, REFERENCES, Comparison, Trial, TrialLog
 from kspr.experiments.compare.peers import PEERS, Judged, Peer, Shared, charge, import_needs
-from kspr.features import load
-from kspr.features.loading import check_rows_alone, options_for_test
+from kspr.features.loading import load, load_test
 from kspr.noise import check_seed
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.base import versions
@@ -37,7 +36,7 @@ from kspr.selectors.validation import (
     read_labels,
 )
 from kspr.sources.joining import join_label_file
-from kspr.sources.options import EmbedSettings, ReadOptions, with_encoder
+from kspr.sources.options import EmbedSettings, ReadOptions
 from kspr.sources.readers.file_checks import listed
 
 _FEWEST = 5
@@ -203,19 +202,6 @@ def compare_source(
         trials=None if out is None else out / "trials.json",
         **given,
     )
-
-
-def load_test(
-    source: Path, options: ReadOptions, settings: EmbedSettings, encoder: Any
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return features and right labels of a test source: its true labels, if it has them.
-
-    `encoder` is that of the rows to train on, by which those of a mixed table become numbers.
-    """
-    options = with_encoder(options_for_test(source, options), encoder)
-    loaded = load(source, options, settings, labelled=True)
-    check_rows_alone(loaded.records, options)
-    return loaded.features, loaded.label if loaded.truth is None else loaded.truth
 
 
 class KnownTruth:

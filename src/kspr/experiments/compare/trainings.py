@@ -12,8 +12,7 @@ from kspr._progress import Progress, ProgressMode
 from kspr._text import text_table
 from kspr.experiments.baselines import METHODS
 from kspr.experiments.baselines.method import train_by
-from kspr.experiments.compare.comparing import load_test
-from kspr.features import load
+from kspr.features.loading import load, load_test
 from kspr.runs.run import origin_of
 from kspr.selectors.validation import check_choice
 from kspr.sources.options import EmbedSettings, ReadOptions
