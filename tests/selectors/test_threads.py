@@ -9,11 +9,18 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from kspr import InputError
 from kspr.selectors.parts import _WORTH_THREADS, threads
 
 
 def idents(each) -> set[int]:
     return set(each(lambda _: threading.get_ident(), [1, 2, 3]))
+
+
+@pytest.mark.parametrize("wrong", [0, True, 1.5, "two"])
+def test_a_number_of_threads_that_is_none_is_refused(wrong):
+    with pytest.raises(InputError, match="n_jobs must be a number of threads"), threads(10, wrong):
+        pass
 
 
 def test_threads_work_at_several_items_at_once():

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from multiprocessing.pool import AsyncResult, ThreadPool
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import joblib
@@ -19,6 +20,7 @@ from threadpoolctl import ThreadpoolController
 
 from kspr._files import drop_pages, mapped_file
 from kspr._progress import Progress, ProgressMode
+from kspr.errors import InputError
 
 if TYPE_CHECKING:
     from kspr.selectors.cluster import DaskFeatures
@@ -232,6 +234,8 @@ def joined(states: Sequence[Any]) -> Any:
     return known[0].joined(known) if len(known) > 1 else known[0] if known else None
 
 
+_MOST_THREADS = 256
+"""Threads that are started at most; an answer does not depend on their number."""
 _WORTH_THREADS = 5e6
 """Numbers in the features from which on several threads gain more than they lose.
 
@@ -252,7 +256,9 @@ def threads(size: float, n_jobs: int | None = None) -> Iterator[Each]:
     """
     blas = ThreadpoolController().select(user_api="blas")
     if n_jobs is not None:
-        workers = int(joblib.effective_n_jobs(n_jobs))
+        if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
+            raise InputError(f"n_jobs must be a number of threads, or -1 for all, got {n_jobs!r}.")
+        workers = min(int(joblib.effective_n_jobs(n_jobs)), _MOST_THREADS)
     else:
         # NumPy and SciPy may each bring a BLAS; the most restricted one counts.
         available = min((library["num_threads"] for library in blas.info()), default=1)
