@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from kspr._text import visible, write_csv
 from kspr.errors import InputError
-from kspr.review.session import AHEAD, ONE_BY_ONE, Filters, Session, Suspects, check_reviewer
+from kspr.review.session import ONE_BY_ONE, Filters, Session, Suspects, check_reviewer
 from kspr.runs.review_log import Queue
 from kspr.selectors.options import DOUBTING
 
@@ -134,13 +134,12 @@ class _Api:
 
     def rows(self, request: Request) -> Response:
         session, reviewer = self._session, _reviewer(request)
-        waiting, blind = session.waiting(reviewer), session.settings.blind
+        (ahead, left), blind = session.ahead(reviewer), session.settings.blind
         rows = [
-            {**self._row(p, blind=blind and queue != "plan"), "queue": queue}
-            for queue, p in waiting[:AHEAD]
+            {**self._row(p, blind=blind and queue != "plan"), "queue": queue} for queue, p in ahead
         ]
         done = sum(len(session.answered_by(reviewer, queue)) for queue in ONE_BY_ONE)
-        return JSONResponse({"rows": rows, "left": len(waiting), "done": done})
+        return JSONResponse({"rows": rows, "left": left, "done": done})
 
     def row(self, request: Request) -> Response:
         session, position = self._session, self._position(request)

@@ -180,6 +180,10 @@ class Session:
 
         Then the rows of the plan, each of one person only.
         """
+        return self._asked(reviewer)[0]
+
+    def _asked(self, reviewer: str) -> tuple[list[tuple[Queue, int]], int]:
+        """Return what a reviewer is still asked, and how many of the first no answer can change."""
         checks, said = self.checks, self.answered_by(reviewer)
         # Answers from a file are nobody's in particular: these rows are done.
         taken = checks.known.keys() | self._held_by_others(reviewer)
@@ -188,17 +192,29 @@ class Session:
         order, repeated = [*said, *left], self.answered_by(reviewer, "repeat")
         blocks = [order[start : start + _BLOCK] for start in range(0, len(order), _BLOCK)]
         found: list[tuple[Queue, int]] = []
+        settled = None
         for k, block in enumerate([*blocks, []]):
             found += [("check", position) for position in block if position not in said]
             # After the block that follows, so that nobody notices; those of the last at the end.
             if k and len(blocks) > 1:
+                if settled is None and not all(position in said for position in blocks[k - 1]):
+                    settled = len(found)
                 again = self._again(blocks[k - 1], said, k)
                 found += [("repeat", position) for position in again if position not in repeated]
         plan = self.plan
         if plan is not None:
             found += [("plan", p) for p in plan.rows.tolist() if p not in taken]
         self._held[reviewer] = time.monotonic(), [position for _, position in found[:AHEAD]]
-        return found
+        return found, len(found) if settled is None else settled
+
+    def ahead(self, reviewer: str) -> tuple[list[tuple[Queue, int]], int]:
+        """Return the next few rows of a reviewer, and how many there are in all.
+
+        Which rows of the last ten are asked again depends on the answers to all of them. A row that
+        another one may take the place of is not sent: its answer would be refused.
+        """
+        found, settled = self._asked(reviewer)
+        return found[: min(AHEAD, settled)], len(found)
 
     def _again(self, block: list[int], said: dict[int, str], number: int) -> list[int]:
         """Return which rows of a block are asked again.

@@ -141,9 +141,11 @@ function goOn(row) {
   done += rows.length - rest.length;
   rows = rest;
   const filled = fill().catch(() => {});
-  // Whoever is faster than the rows that come ahead waits for the next one.
-  if (left && !rows.length) filled.then(() => show(rows[0] ?? null));
-  else show(rows[0] ?? null);
+  if (rows.length) { show(rows[0]); return; }
+  // Whoever is faster than the rows that come ahead waits for the next one, and answers none twice.
+  // The last answers decide what is asked again.
+  current = null;
+  filled.then(() => show(rows[0] ?? null));
 }
 
 async function takeBack() {
@@ -200,5 +202,5 @@ export function key(event) {
 export function begin() {
   byId("undo").addEventListener("click", takeBack);
   byId("zoom-box").addEventListener("click", () => byId("zoom-box").classList.toggle("close-up"));
-  document.addEventListener("progress", () => { if (left === 0 && !current) byId("stage").replaceChildren(finished()); });
+  document.addEventListener("progress", () => { if (left === 0 && !current && !rows.length) byId("stage").replaceChildren(finished()); });
 }
