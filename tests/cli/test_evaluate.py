@@ -3,6 +3,8 @@
 import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kspr import Selection
@@ -54,3 +56,19 @@ def test_the_truth_that_select_was_told_of_is_remembered(tmp_path, capsys):
         run("evaluate", leaked, "--truth", "really", "--json", capsys=capsys),
     ):
         assert json.loads(found)["n_wrong"] == n_wrong
+
+
+def test_nothing_is_said_of_suggestions_where_there_are_none(digits, tmp_path, capsys):
+    """The label of a row with several annotators is the suggestion itself."""
+    X, truth, noisy = digits
+    people = {
+        f"rater_{k}": np.where(np.arange(len(truth)) % 5 == k, noisy, truth) for k in range(2)
+    }
+    columns = {f"p{k}": X[:, k] for k in range(64)}
+    pq.write_table(pa.table({**columns, **people, "truth": truth}), tmp_path / "people.parquet")
+    out = tmp_path / "r"
+    run("select", tmp_path / "people.parquet", "--annotators", "rater_*", "--out", out)
+    capsys.readouterr()
+    text = run("evaluate", out, capsys=capsys)
+    assert "recall" in text
+    assert "suggested label right" not in text

@@ -1,5 +1,6 @@
 """`kspr evaluate`: compare a run with the true labels."""
 
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from kspr._text import text_table, visible
@@ -79,7 +80,9 @@ def _print(result: "Evaluation") -> None:
     asked = "" if result.q_asked is None else f"   (asked for at most {result.q_asked:g})"
     print(f"FSR     {quality.fsr:.4f}{asked}")
     print(f"recall  {quality.recall:.4f}\nF1      {quality.f1:.4f}")
-    print(f"suggested label right for {result.suggested_right:.1%} of the wrong labels\n")
+    if not isnan(result.suggested_right):
+        print(f"suggested label right for {result.suggested_right:.1%} of the wrong labels")
+    print()
     print(text_table(["class", "n", "wrong", "kept", "FSR", "recall", "F1"], _class_rows(result)))
     confused = result.most_confused()
     if confused:

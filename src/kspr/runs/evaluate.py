@@ -41,7 +41,8 @@ class Evaluation:
     quality: SelectionQuality
     per_class: tuple[ClassEvaluation, ...]
     suggested_right: float
-    """Share of the wrong labels, all of them, for which the suggested label is the true one."""
+    """Share of the wrong labels, all of them, for which the suggested label is the true one; nan
+    where none of them has another suggestion."""
     classes: tuple[Any, ...]
     confusion: np.ndarray
     """Counts of (true label, suggested label) over the samples with wrong labels."""
@@ -163,6 +164,8 @@ def evaluate(
     # Not `confusion[...] += 1`, which counts a repeated pair once.
     np.add.at(confusion, (true_code, suggested_code), 1)
     hits = same_label(suggested[wrong], truth[wrong])
+    # A consensus is the suggestion itself.
+    differs = (selection.suggested_code != selection.label_code)[rows][wrong].any()
     return Evaluation(
         n=len(rows),
         n_wrong=int(wrong.sum()),
@@ -170,7 +173,7 @@ def evaluate(
         q_asked=selection.summary().q_asked,
         quality=selection_quality(kept, right),
         per_class=per_class,
-        suggested_right=float(hits.mean()) if wrong.any() else float("nan"),
+        suggested_right=float(hits.mean()) if differs else float("nan"),
         classes=classes,
         confusion=confusion,
         n_unknown=len(selection) - len(rows),

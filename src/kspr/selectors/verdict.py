@@ -203,11 +203,19 @@ def estimated_share(selection: Selection) -> float:
     Over all thresholds with an estimate, weighted by the rows that they keep.
     """
     cut_groups = selection.cut_groups
+    estimate, n_kept = cut_groups.estimated_fsr, cut_groups.n_kept
     # np.average raises an error where all weights are zero.
-    known = np.isfinite(cut_groups.estimated_fsr) & (cut_groups.n_kept > 0)
+    known = np.isfinite(estimate) & (n_kept > 0)
     if not known.any():
         return float("nan")
-    return float(np.average(cut_groups.estimated_fsr[known], weights=cut_groups.n_kept[known]))
+    rest = cut_groups.class_code < 0
+    if selection.control in DOUBTING and rest.any() and not rest.all():
+        # The levels of the rest count the classes, too, that are cut by themselves.
+        group, kept = selection.cut_group, selection.clean_mask
+        wrong = np.bincount(group[kept], selection.doubt[kept], len(estimate))
+        mean = wrong / np.maximum(n_kept, 1)
+        estimate = np.where(rest, np.minimum(estimate, mean), estimate)
+    return float(np.average(estimate[known], weights=n_kept[known]))
 
 
 def basis(selection: Selection) -> str | None:
