@@ -1,9 +1,12 @@
 """A rare class with many wrong labels is cut by itself, though the rate over all classes holds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from kspr import KnockoffsSPR, ProbabilitySelector, Selection
+from kspr.selectors.cut_groups import cut_apart
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +87,15 @@ def test_a_cut_per_class_names_none(fraud):
     selection = KnockoffsSPR(q=0.05, cut="per_class").fit(*fraud[:2]).selection_
     assert "uneven" not in [notice.status for notice in selection.summary().notices]
     assert selection.clean_mask[fraud[1] == "fraud"].sum() <= 33
+
+
+def test_only_a_rare_class_far_above_q_is_cut_by_itself():
+    """Class 2 is as large as the others, and its own rate among the kept rows is 5 q."""
+    y = np.repeat([0, 1, 2], 500)
+    X = np.random.default_rng(0).normal(size=(1500, 8)) + 4 * np.eye(8)[y]
+    selection = KnockoffsSPR(q=0.03).fit(X, y).selection_
+    level = np.full(1500, 0.02)
+    uneven = replace(selection, doubt=np.where(y == 2, 0.15, 0.001), q_value=level)
+    assert cut_apart(uneven, 0.03).cut_groups.class_code.tolist() == [-1]
+    rare = replace(uneven, q_value=np.where((y == 2) & (np.arange(1500) % 5 > 0), 0.5, level))
+    assert cut_apart(rare, 0.03).cut_groups.class_code.tolist() == [-1, 2]

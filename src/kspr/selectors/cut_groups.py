@@ -32,6 +32,8 @@ __all__ = [
 _FAR = 3.0
 """Estimated rate of a class, over q, from which on it is cut by itself: on CIFAR-10 with common
 noise and with that of people at most 2.6, in classes that are rare or swamped 3.6 to 8.5."""
+_RARE = 0.5
+"""Kept rows of such a class, over those of the mean class, below which it is rare."""
 _APART = 1.3
 """Mean chance of a wrong label among the kept ones, over q, from which on the two contradict each
 other. On 40 data sets with known noise it was at most 1.16."""
@@ -47,9 +49,9 @@ _LEAST_DOUBT = 0.01
 class CutGroups:
     """One entry per cut group: which rows were cut together, and the result of the cut.
 
-    A cut group is a class, or all classes for a pooled cut, but for those of which far more labels
-    than `q` would be wrong; under the paper's controls it is that in one half of a piece. Where
-    halves or pieces play no part they are 0.
+    A cut group is a class, or all classes for a pooled cut, but for rare ones of which far more
+    labels than `q` would be wrong; under the paper's controls it is that in one half of a piece.
+    Where halves or pieces play no part they are 0.
     """
 
     piece: np.ndarray
@@ -197,7 +199,7 @@ def far_classes(selection: Selection, kept: np.ndarray, q: float) -> tuple[np.nd
 
 
 def cut_apart(selection: Selection, q: float) -> Selection:
-    """Return a pooled selection in which classes far above `q` are cut by themselves.
+    """Return a pooled selection in which rare classes far above `q` are cut by themselves.
 
     Such a class is kept in the order of doubt as long as the expected share of wrong labels among
     its own kept rows is within the level. That takes doubtful rows away and adds none, so the rate
@@ -206,7 +208,9 @@ def cut_apart(selection: Selection, q: float) -> Selection:
     groups, level = selection.cut_groups, selection.q_value
     if selection.control not in DOUBTING or level is None or (groups.class_code >= 0).any():
         return selection
-    apart = np.sort(far_classes(selection, level <= q, q)[0])
+    far, _, n_kept = far_classes(selection, level <= q, q)
+    # A large class has its part in the rate over all classes, which holds: the notice names it.
+    apart = np.sort(far[n_kept[far] < _RARE * n_kept.mean()])
     if not 0 < apart.size < len(selection.classes):
         return selection
     level = level.copy()

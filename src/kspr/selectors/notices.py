@@ -113,9 +113,9 @@ def _uneven(selection: Selection) -> tuple[Notice, ...]:
         detail = [f"about {wrong[k]:,.0f} of {n_kept[k]:,} kept labels wrong" for k in listed]
         headline, meaning, advice = (
             "A rate far above q",
-            "q holds over all classes together. A rare class may then be kept as it is, however "
+            "q holds over all classes together. A single class may then be kept as it is, however "
             "many of its labels are wrong.",
-            "A fit at this q cuts these classes by themselves; cut='per_class' does it with all.",
+            "cut='per_class' holds q in every class; a fit at this q does it in rare ones.",
         )
     if not listed.size:
         return ()
