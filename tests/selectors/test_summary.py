@@ -162,3 +162,12 @@ def test_both_ends_of_the_rate_are_numbers_of_the_summary(digits40):
     selection = KnockoffsSPR(q=0.1).fit(digits40.X, digits40.y).selection_
     assert selection.summary().ends == selection.ends()
     assert 0 < selection.ends().by_class < 0.2
+
+
+def test_with_few_rows_the_ends_say_how_much_more_it_may_be(digits40):
+    whole = KnockoffsSPR(q=0.1).fit(digits40.X, digits40.y).selection_.ends()
+    assert whole.error > 0.004
+    few = KnockoffsSPR(q=0.1).fit(digits40.X[:300], digits40.y[:300]).selection_.ends()
+    assert few.error > 2 * whole.error
+    assert str(few).endswith(f"With so few rows it may well be {100 * few.error:.1f} points more.")
+    assert "points more" not in str(replace(few, error=0.0))

@@ -234,6 +234,10 @@ def basis(selection: Selection) -> str | None:
     return "\n".join(lines)
 
 
+_MANY_POINTS = 0.01
+"""Standard error of a rate from which on it is told."""
+
+
 @dataclass(frozen=True, repr=False)
 class Ends:
     """The share of wrong labels among the kept ones, under either kind of mistake."""
@@ -242,6 +246,8 @@ class Ends:
     """If mistakes depend on the class only."""
     by_people: float
     """If people mistake what looks alike."""
+    error: float = 0.0
+    """Standard error of the share of one selection: by chance, and by that of the noise rate."""
 
     def __repr__(self) -> str:
         return str(self)
@@ -249,8 +255,13 @@ class Ends:
     def __str__(self) -> str:
         return (
             f"{percent(self.by_class)} if mistakes depend on the class only, about "
-            f"{percent(self.by_people)} if people mistake what looks alike."
+            f"{percent(self.by_people)} if people mistake what looks alike.{self._by_chance()}"
         )
+
+    def _by_chance(self) -> str:
+        if not self.error >= _MANY_POINTS:
+            return ""
+        return f" With so few rows it may well be {100 * self.error:.1f} points more."
 
 
 def ends(selection: Selection) -> Ends:
@@ -270,7 +281,18 @@ def ends(selection: Selection) -> Ends:
         return Ends(float("nan"), float("nan"))
     wrong = [float(np.sum(column[kept], dtype=np.float64)) for column in (by_class, by_people)]
     kind = CrowdEnds if selection.control == "annotators" else Ends
-    return kind(wrong[0] / n_kept, wrong[1] / n_kept)
+    chance = by_people[kept].astype(np.float64)
+    error = float(np.sqrt(np.sum(chance * (1.0 - chance))))
+    if selection.noise is not None:
+        # Wrong labels that are kept are as many, in proportion, as all that are wrong.
+        error = float(np.hypot(error, wrong[1] * _relative_error(selection.noise.rate, len(kept))))
+    return kind(wrong[0] / n_kept, wrong[1] / n_kept, error / n_kept)
+
+
+def _relative_error(rate: float, n_rows: int) -> float:
+    """Return the standard error of an estimated noise rate, over the rate itself."""
+    # As in the model of the noise: the clear rows tell of it, an eighth of all.
+    return float(np.sqrt(8.0 * (1.0 - rate) / (max(rate, 1.0 / n_rows) * n_rows)))
 
 
 class CrowdEnds(Ends):
@@ -279,5 +301,5 @@ class CrowdEnds(Ends):
     def __str__(self) -> str:
         return (
             f"{percent(self.by_class)} if annotators err independently, about "
-            f"{percent(self.by_people)} if they err together."
+            f"{percent(self.by_people)} if they err together.{self._by_chance()}"
         )
