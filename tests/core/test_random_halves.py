@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kspr.core.halves import random_halves, rows_by_half, thinned
+from kspr.core.halves import n_folds, random_folds, random_halves, rows_by_half, thinned
 from kspr.errors import InputError
 
 laws = settings(max_examples=100)
@@ -116,3 +116,32 @@ def test_given_rows_stand_class_by_class_in_their_halves():
     first, second = rows_by_half(rows, codes, half)
     assert (first.index.tolist(), first.label.tolist()) == ([9, 3, 8], [0, 1, 1])
     assert (second.index.tolist(), second.label.tolist()) == ([5], [0])
+
+
+def test_folds_divide_every_class_and_those_with_even_numbers_are_one_half():
+    codes = np.random.default_rng(0).permutation(np.repeat(np.arange(3), [80, 40, 17]))
+    folds = random_folds(codes, 8, np.random.default_rng(1))
+    assert np.array_equal(np.sort(np.concatenate([f.index for f in folds])), np.arange(137))
+    counts = np.stack([np.bincount(f.label, minlength=3) for f in folds])
+    assert (counts.max(axis=0) - counts.min(axis=0)).max() <= 2
+    half, _ = random_halves(codes, np.random.default_rng(1))
+    even = np.concatenate([fold.index for fold in folds[::2]])
+    assert set(even) == set(half.index)
+
+
+def test_rows_that_belong_together_are_in_one_fold():
+    together = np.random.default_rng(0).integers(0, 30, 400)
+    # More than an eighth of the rows, so that one fold cannot be halved.
+    together[:120] = 30
+    folds = random_folds(np.arange(400) % 2, 8, np.random.default_rng(1), together)
+    number = np.empty(400, dtype=int)
+    for k, fold in enumerate(folds):
+        number[fold.index] = k
+    assert all(len(set(number[together == t])) == 1 for t in range(31))
+
+
+def test_only_classes_with_few_rows_are_cut_in_more_than_halves():
+    assert n_folds(10_000, 77) == n_folds(22_500, 150) == n_folds(500, 10) == 8
+    assert n_folds(50_000, 10) == 2
+    # Rows times classes are many: every fit of a fold would cost as much.
+    assert n_folds(60_000, 6_000) == 2

@@ -100,7 +100,7 @@ def test_a_group_that_holds_most_of_a_class_breaks_nothing():
     groups = np.where(most, 0, np.arange(300) + 1)
     selection = KnockoffsSPR(q=0.2, progress=False).fit(X, y, groups=groups).selection_
     assert np.isfinite(selection.doubt).all()
-    assert selection.clean_mask[y != 0].mean() > 0.4
+    assert selection.clean_mask[y != 0].mean() > 0.3
     assert selection.clean_mask[y == 0].any()
 
 

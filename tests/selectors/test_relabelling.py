@@ -133,3 +133,21 @@ def test_classes_that_look_alike_cost_right_labels_as_the_words_say():
     share = np.mean(label[change] == true[change])
     assert found.made_wrong / change.sum() < share < 0.55
     assert "up to half of the changed labels had been right" in str(found)
+
+
+def test_where_people_may_have_erred_a_suggestion_has_the_mean_chance_of_both_models():
+    rng = np.random.default_rng(0)
+    truth = np.arange(3000) % 4
+    X = 2.0 * np.eye(4, 8)[truth] + rng.standard_normal((3000, 8))
+    # The class that a row looks like most beside its own, on one unclear row in three.
+    looks = X[:, :4] - 9.0 * np.eye(4)[truth]
+    unclear = X[np.arange(3000), truth] - looks.max(axis=1) < 1.0
+    y = np.where(unclear & (rng.random(3000) < 1 / 3), looks.argmax(axis=1), truth)
+    selection = KnockoffsSPR().fit(X, y).selection_
+    same = selection.suggested_code == selection.label_code
+    by_class, by_people = selection.doubt_by_class[same], selection.doubt_by_people[same]
+    # People judge, and the other model is surer.
+    np.testing.assert_allclose(selection.doubt[same], by_people, atol=1e-5)
+    assert np.mean(by_people - by_class) > 0.005
+    shown = selection.suggestion_probability[same]
+    np.testing.assert_allclose(shown, 1.0 - 0.5 * (by_class + by_people), atol=1e-5)

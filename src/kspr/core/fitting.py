@@ -1,17 +1,18 @@
-"""The fit of both halves: without their likely wrong labels, as a linear function of features.
+"""The fit for each fold, to all others: without their likely wrong labels, linear in the features.
 
-A ridge regression on all rows of a half gives every label a chance to be right, through the
-transition matrix of its anchors. Of each class as many rows are kept as these chances add up to,
-and the half is fitted again. A fixed share would lose right labels where noise is low and keep
-wrong ones where it is high.
+A ridge regression on all rows of the other folds gives every label of them a chance to be right,
+through the transition matrix of their anchors. Of each class as many rows are kept as these chances
+add up to, and the rest is fitted again. A fixed share would lose right labels where noise is low
+and keep wrong ones where it is high.
 
-A half is fitted in coordinates that are good for arithmetic. To judge rows, their basis and its
+Rows are fitted in coordinates that are good for arithmetic. To judge rows, their basis and its
 coefficients are multiplied once, and a row costs one product with its features, whatever the number
 of coordinates.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache, reduce
 
 import numpy as np
 
@@ -25,13 +26,13 @@ __all__ = [
     "Chances",
     "LinearFit",
     "calibration_rows",
-    "fit_halves",
+    "fit_folds",
     "max_directions",
     "refit",
 ]
 
 ROUNDS = 4
-"""Times that a half is fitted again; more change nothing that was measured."""
+"""Times that rows are fitted again; more change nothing that was measured."""
 _RIDGE = 100.0
 """Penalty per class, in rows, for features with a mean square of 1, on digits and CIFAR-10."""
 _PARTS, _CLEARLY = 4.0 ** -np.arange(5), 1.05
@@ -43,112 +44,133 @@ _LEAVE_OUT = 0.5
 """Part of the leverage that is taken off. Without any, 5,000 CIFAR-10 rows with Sym. 60 % keep too
 many wrong labels; with all of it, the small classes of banking77 lose right ones."""
 _HELD = 1 << 24
-"""Fitted values of a half that are held; more are computed again in every pass over them."""
+"""Fitted values of a fit that are held; more are computed again in every pass over them."""
 _SOFTENING = 1.4
 """The fit is too confident about doubtful samples; a softer softmax orders them better."""
 TEMPERATURES = tuple(0.0125 * 2 ** (step / 2) for step in range(-8, 13))
 """The more classes, the smaller the differences between fitted values, and the lower the best."""
+_USUAL = 0.1
+"""Where the search for the temperature of a fit begins."""
 _CALIBRATION_ROWS, _FEWER_ROWS = 5_000, 500
 _CALIBRATION_VALUES = 1_000_000
 """Fitted values from which on fewer rows set the temperature: those of very many classes."""
 _SMALLEST = 1e-30
 
 Fitted = Callable[[slice | np.ndarray], np.ndarray]
-"""Fitted values ``(rows, classes)`` of some rows of a half."""
+"""Fitted values ``(rows, classes)`` of some rows."""
 Each = Callable[[Callable[[int], np.ndarray], Iterable[int]], Iterable[np.ndarray]]
 """Like `map`; it may work at several items at once."""
 
 
-def fit_halves(
+def fit_folds(
     X: np.ndarray,
-    label: tuple[np.ndarray, np.ndarray],
+    label: Sequence[np.ndarray],
     n_classes: int,
     *,
     basis: Basis | None = None,
     on_step: Callable[[], None] | None = None,
     each: Each = map,
 ) -> "LinearFit":
-    """Return the fitted values of each half by what the other has learned.
+    """Return the fitted values of each fold by what the others have learned.
 
-    `X` has the features ``(rows, p)`` of the fitted rows, those of the second half behind those of
-    the first; with a `basis`, their coordinates in it. `label` has the labels of each half. The fit
-    takes features in any case. `on_step` is called after each of the `ROUNDS` of each half; `each`
-    works at both halves.
+    `X` has the features ``(rows, p)`` of the fitted rows, fold after fold; with a `basis`, their
+    coordinates in it. `label` has the labels of each fold. The fit takes features in any case.
+    `on_step` is called after each of the `ROUNDS` of each fold; `each` works at several of them.
     """
-    first = len(label[0])
+    sizes = [len(part) for part in label]
     if basis is None:
-        # One basis for both halves: it does not depend on labels, and the coefficients of one half
-        # apply to the other.
-        limit = max_directions(max(map(len, label)))
+        # One basis for all folds: it does not depend on labels, and the coefficients of one apply
+        # to the others.
+        limit = max_directions(len(X) - min(sizes))
         basis = fit_basis(X[None], np.ones((1, len(X)), dtype=bool), True, limit)
         X = basis.transform(X[None])[0]
-    rows = X[:first], X[first:]
+    folds, start = [], 0
+    for codes in label:
+        folds.append(_Rows(X[start : start + len(codes)], codes, n_classes))
+        start += len(codes)
     del X
-    halves = [_Half(rows[side], label[side], n_classes) for side in (0, 1)]
-    part = _ridge_part(*halves) if n_classes > _FEW_CLASSES else 1.0
+    part = _ridge_part(folds) if n_classes > _FEW_CLASSES else 1.0
 
-    def fit(side: int) -> np.ndarray:
-        return refit(halves[side], part, on_step)
+    def fit(k: int) -> np.ndarray:
+        return refit(_Rows.but(folds, k), part, on_step)
 
-    one, two = each(fit, (0, 1))
-    return LinearFit.swapped(basis, one, two)
+    return LinearFit.in_features(basis, np.stack(list(each(fit, range(len(folds))))))
 
 
 def max_directions(n_rows: int) -> int:
-    """Return the largest number of directions that a half of `n_rows` rows is fitted in.
+    """Return the largest number of directions that `n_rows` rows are fitted in.
 
     With as many directions as rows, the fit would be perfect and leave no residuals.
     """
     return max(1, n_rows // 4 - 1)
 
 
-def _ridge_part(first: "_Half", second: "_Half") -> float:
-    """Return the part of the penalty with which halves predict each other's labels clearly better.
+def _ridge_part(folds: Sequence["_Rows"]) -> float:
+    """Return the part of the penalty with which folds predict each other's labels clearly better.
 
     By the squares that are left. Labels that are wrong whatever the features say add the same to
     all of them.
     """
-    left = [
-        sum(
-            len(other.label) + other.equations.left(one.equations.solve(part * one.ridge))
-            for one, other in ((first, second), (second, first))
-        )
-        for part in _PARTS
-    ]
+    left = np.zeros(len(_PARTS))
+    for fold in folds:
+        learned = [other for other in folds if other is not fold]
+        equations = reduce(Equations.__add__, (other.equations for other in learned))
+        ridge = _ridge(fold.Q, _size(sum(len(other.label) for other in learned), fold.n_classes))
+        for i, part in enumerate(_PARTS):
+            left[i] += len(fold.label) + fold.equations.left(equations.solve(part * ridge))
     return float(_PARTS[np.argmin(left)]) if left[0] > _CLEARLY * min(left) else 1.0
 
 
 def refit(
-    half: "_Half", part: float = 1.0, on_step: Callable[[], None] | None = None
+    rows: "_Rows", part: float = 1.0, on_step: Callable[[], None] | None = None
 ) -> np.ndarray:
-    """Return beta of one half, ``(k, c)``, fitted on the rows that are likely right.
+    """Return beta, ``(k, c)``, fitted to those of the rows that are likely right.
 
     `part` is that of the penalty. `on_step` is called after each round.
     """
-    half.ridge *= part
+    rows.ridge *= part
     # Of a class of one row that row is always kept.
-    moves = bool(np.bincount(half.label, minlength=1).max() > 1)
+    moves = bool(np.bincount(rows.label, minlength=1).max() > 1)
     for _ in range(ROUNDS):
-        moves = moves and half.keep_likely_right()
+        moves = moves and rows.keep_likely_right()
         if on_step is not None:
             on_step()
-    return half.beta()
+    return rows.beta()
 
 
-class _Half:
-    """One half: its normal equations, and which of its rows they hold.
+class _Rows:
+    """Rows that a fit learns from: their normal equations, and which of them these hold.
 
     `Q` is ``(rows, k)`` with a mean square of about 1, and its first column is 1. Nothing but the
-    half's own labels is used.
+    labels of these rows is used.
     """
 
-    def __init__(self, Q: np.ndarray, label: np.ndarray, n_classes: int) -> None:
+    def __init__(
+        self,
+        Q: np.ndarray,
+        label: np.ndarray,
+        n_classes: int,
+        equations: Equations | None = None,
+    ) -> None:
         self.Q, self.label, self.n_classes = Q, label, n_classes
         self.targets = Targets.from_labels(label[None], n_classes, Q.dtype)
-        # Half of the rows at most: a larger penalty would leave nothing of a small data set.
-        self.ridge = _ridge(Q, min(_RIDGE * n_classes, len(label) / 2))
+        self.ridge = _ridge(Q, _size(len(label), n_classes))
         self.kept = np.ones(len(label), dtype=bool)
-        self.equations = self._of(self.kept)
+        self.temperature = _USUAL
+        self.equations = self._of(self.kept) if equations is None else equations
+
+    @classmethod
+    def but(cls, folds: Sequence["_Rows"], k: int) -> "_Rows":
+        """Return the rows of all folds but one; of two folds, the other as it is."""
+        others = [fold for number, fold in enumerate(folds) if number != k]
+        if len(others) == 1:
+            return others[0]
+        return cls(
+            np.concatenate([fold.Q for fold in others]),
+            np.concatenate([fold.label for fold in others]),
+            folds[k].n_classes,
+            reduce(Equations.__add__, (fold.equations for fold in others)),
+        )
 
     def beta(self) -> np.ndarray:
         return np.asarray(self.equations.solve(self.ridge)[0])
@@ -158,7 +180,13 @@ class _Half:
 
         Return whether other rows are kept than before.
         """
-        right = _chance_right(self._fitted(), self.label, self.n_classes)
+        fitted = self._fitted()
+        chances = _chances(fitted, self.label, self.n_classes, self.temperature)
+        self.temperature = chances.temperature
+        blocks = row_blocks(len(self.label), self.n_classes)
+        right = np.concatenate(
+            [chances.right_of(fitted(rows), self.label[rows]) for rows in blocks]
+        )
         wanted = np.ceil(np.bincount(self.label, weights=right, minlength=self.n_classes))
         rank, _ = rank_within(-right, self.label, self.n_classes)
         keep = rank < wanted[self.label]
@@ -198,6 +226,12 @@ class _Half:
         return np.concatenate([fitted(rows) for rows in row_blocks(n, self.n_classes)]).__getitem__
 
 
+def _size(n_rows: int, n_classes: int) -> float:
+    """Return the penalty of a fit to `n_rows` rows."""
+    # Half of the rows at most: a larger penalty would leave nothing of a small data set.
+    return min(_RIDGE * n_classes, n_rows / 2)
+
+
 def _ridge(Q: np.ndarray, size: float) -> np.ndarray:
     """Return the penalty as a diagonal matrix; the intercept has none."""
     weight = np.full(Q.shape[-1], size, dtype=Q.dtype)
@@ -205,17 +239,15 @@ def _ridge(Q: np.ndarray, size: float) -> np.ndarray:
     return np.diag(weight)
 
 
-def _chance_right(fitted: Fitted, label: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return each label's chance to be right."""
+def _chances(fitted: Fitted, label: np.ndarray, n_classes: int, near: float) -> "Chances":
+    """Return what fitted values say about labels, with a temperature that may be `near` one."""
     nowhere = np.zeros_like(label)
     anchors = Anchors(bin_sizes(label, nowhere, n_classes))
-    blocks = list(row_blocks(len(label), n_classes))
-    for rows in blocks:
+    for rows in row_blocks(len(label), n_classes):
         anchors.add(fitted(rows), label[rows], nowhere[rows])
     chosen = calibration_rows(len(label), n_classes)
     noise = estimate_transition(anchors.counts())
-    chances = Chances.fit(fitted(chosen), label[chosen], noise)
-    return np.concatenate([chances.right_of(fitted(rows), label[rows]) for rows in blocks])
+    return Chances.fit(fitted(chosen), label[chosen], noise, near)
 
 
 def calibration_rows(n_rows: int, n_classes: int) -> np.ndarray:
@@ -232,19 +264,29 @@ class Chances:
     temperature: float
 
     @classmethod
-    def fit(cls, prediction: np.ndarray, label: np.ndarray, noise: Transition) -> "Chances":
+    def fit(
+        cls, prediction: np.ndarray, label: np.ndarray, noise: Transition, near: float = _USUAL
+    ) -> "Chances":
         """Choose the temperature under which the given labels are most likely.
 
-        `prediction` and `label` are of the `calibration_rows`.
+        `prediction` and `label` are of the `calibration_rows`. The search climbs from the
+        temperature next to `near`.
         """
         # (rows, classes): the chance of the given label under each true class.
         columns = noise.columns(label, prediction.dtype)
 
-        def log_likelihood(temperature: float) -> float:
-            chance = np.sum(_softmax(prediction, temperature) * columns, axis=1)
+        @cache
+        def log_likelihood(k: int) -> float:
+            chance = np.sum(_softmax(prediction, TEMPERATURES[k]) * columns, axis=1)
             return float(np.mean(np.log(np.maximum(chance, 1e-12))))
 
-        return cls(noise, max(TEMPERATURES, key=log_likelihood))
+        best = int(np.argmin(np.abs(np.log(TEMPERATURES) - np.log(near))))
+        while True:
+            # Labels get less likely on both sides of the best temperature: few have to be tried.
+            beside = range(max(best - 1, 0), min(best + 2, len(TEMPERATURES)))
+            last, best = best, max(beside, key=log_likelihood)
+            if best == last:
+                return cls(noise, TEMPERATURES[best])
 
     def right_of(self, prediction: np.ndarray, label: np.ndarray) -> np.ndarray:
         """Return the chance that each given label is right, by Bayes' rule."""
@@ -268,44 +310,46 @@ def _softmax(prediction: np.ndarray, temperature: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class LinearFit:
-    """The fitted values of every class, by the half that a row is in."""
+    """The fitted values of every class, by the fold that a row is in."""
 
     mean: np.ndarray  # (p,)
-    coefficients: np.ndarray  # (2, p, c)
-    constant: np.ndarray  # (2, c)
+    coefficients: np.ndarray  # (folds, p, c)
+    constant: np.ndarray  # (folds, c)
 
     @classmethod
     def in_features(cls, basis: Basis, beta: np.ndarray) -> "LinearFit":
-        """Return the fit whose coefficients in the coordinates of `basis` are `beta`, (2, k, c)."""
+        """Return the fit with the coefficients `beta`, ``(folds, k, c)``, in a basis."""
         first = int(basis.intercept)
         # Double precision: this is done once, and every fitted value depends on it.
         coefficients = basis.directions.astype(np.float64) @ beta[:, first:, :].astype(np.float64)
         constant = beta[:, 0, :] if basis.intercept else np.zeros_like(beta[:, 0, :])
         return cls(basis.mean[0, 0, :], coefficients.astype(beta.dtype), constant)
 
-    @classmethod
-    def swapped(cls, basis: Basis, first: np.ndarray, second: np.ndarray) -> "LinearFit":
-        """Return the fit in which each of the two halves is judged by what the other learned."""
-        return cls.in_features(basis, np.stack([second, first]))
-
     @property
     def n_classes(self) -> int:
         """Number of columns of the fitted values."""
         return int(self.constant.shape[1])
 
-    def predict(self, X: np.ndarray, half: np.ndarray) -> np.ndarray:
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return len(self.constant)
+
+    def predict(self, X: np.ndarray, fold: np.ndarray) -> np.ndarray:
         """Return the fitted values ``(rows, c)`` of features ``(rows, p)``.
 
-        `half` says which half each row is in; the fit on the other half judges it.
+        `fold` says which fold each row is in; the fit on all others judges it.
         """
         p, c = self.coefficients.shape[1:]
-        values = np.empty((len(half), c), dtype=self.constant.dtype)
+        values = np.empty((len(fold), c), dtype=self.constant.dtype)
         dtype = tile_type(p, c, values.dtype)
-        for side in (0, 1):
-            rows = np.flatnonzero(half == side)
-            part = X if len(rows) == len(half) else X[rows]
+        for number in range(self.n_folds):
+            rows = np.flatnonzero(fold == number)
+            if not len(rows):
+                continue
+            part = X if len(rows) == len(fold) else X[rows]
             centred = room_for_tiles(len(rows), p, dtype)
             np.subtract(part, self.mean.astype(dtype), out=centred[: len(rows)])
-            product = rows_times(centred, self.coefficients[side])[: len(rows)]
-            values[rows] = product + self.constant[side]
+            product = rows_times(centred, self.coefficients[number])[: len(rows)]
+            values[rows] = product + self.constant[number]
         return values

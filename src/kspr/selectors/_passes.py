@@ -1,7 +1,7 @@
 """A selection as four maps over parts: look, gather and fit, judge, grade.
 
     look(part)   -> Census, joined          `look.py`: are rows sound, which are copies
-    sample       -> the rows to fit         gathered; `fit_split` fits both halves of them
+    sample       -> the rows to fit         gathered; `fit_split` fits for every fold
     judge(part)  -> Anchors, joined         `Judge`: the surest rows of each class, selection times
     grade(part)  -> Tally, joined           `Grade` or `Compare`: levels and doubts of all rows
 
@@ -10,16 +10,24 @@ rows times classes. A row's values do not depend on the block that it is in, so 
 answer on the parts that rows come in.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from kspr.core.fitting import LinearFit, fit_halves, max_directions
+from kspr.core.fitting import LinearFit, fit_folds, max_directions
 from kspr.core.grading import Grading, Losses, Tally
-from kspr.core.halves import HalfRows, assign_halves, random_halves, row_keys, rows_by_half, thinned
+from kspr.core.halves import (
+    HalfRows,
+    assign_halves,
+    n_folds,
+    random_folds,
+    row_keys,
+    rows_by_half,
+    thinned,
+)
 from kspr.core.noise_model import NoiseModels, fit_noise, sample_rows
 from kspr.core.reduction import PCA, fit_pca
 from kspr.core.regression import Basis, all_times, closed_form_times, most_confident
@@ -85,7 +93,7 @@ class Reduction:
     def dimensions(self, n_rows: int, slots: int, n_features: int, n_classes: int) -> int | None:
         """Return how many components are kept of `n_rows` fitted rows; None for the features.
 
-        `slots` is the number of rows of a half.
+        `slots` is the number of rows that a fit learns from.
         """
         d = self.usual(n_classes)
         if d is None or (d >= n_features and not self.even_all):
@@ -110,12 +118,12 @@ class Reduction:
 
 @dataclass(frozen=True)
 class Split:
-    """One random split of all rows into halves, and which of them are fitted."""
+    """One random split of all rows into folds, and which of them are fitted."""
 
-    half: np.ndarray
-    """Half of every row, 0 or 1."""
-    fitted: tuple[HalfRows, HalfRows]
-    """The rows that are fitted, by halves."""
+    fold: np.ndarray
+    """Fold of every row; those with even and with odd numbers are halves."""
+    fitted: Sequence[HalfRows]
+    """The rows that are fitted, by folds."""
     sketch_seed: int
 
 
@@ -129,23 +137,25 @@ def split_rows(
 ) -> Split:
     """Return a random split; `n_fitted` is the number of rows that are fitted, at most.
 
-    Rows of one of the sets `together` stay in one half. Where fewer rows are fitted than there are,
+    Rows of one of the sets `together` stay in one fold. Where fewer rows are fitted than there are,
     nothing is shuffled: row after row, a key decides by its number, or by its content, which half
     it is in and whether it is fitted.
     """
     n = len(codes)
+    fitted: Sequence[HalfRows]
     if n_fitted < n and together is None:
         seed = int(rng.integers(2**63))
         keys = row_keys(0, n, seed)
         contents = keys if content_keys is None else content_keys
-        half, rows = assign_halves(codes, keys, contents, n_fitted)
-        fitted = rows_by_half(rows, codes[rows], half[rows])
+        fold, rows = assign_halves(codes, keys, contents, n_fitted)
+        fitted = rows_by_half(rows, codes[rows], fold[rows])
     else:
-        fitted = random_halves(codes, rng, together)
-        half = np.zeros(n, dtype=np.int8)
-        half[fitted[1].index] = 1
-        fitted = thinned(fitted, n_fitted)
-    return Split(half, fitted, int(rng.integers(2**32)))
+        whole = random_folds(codes, n_folds(n, int(codes.max()) + 1), rng, together)
+        fold = np.zeros(n, dtype=np.int8)
+        for number, rows_of in enumerate(whole):
+            fold[rows_of.index] = number
+        fitted = thinned(whole, n_fitted)
+    return Split(fold, fitted, int(rng.integers(2**32)))
 
 
 def fit_split(
@@ -155,22 +165,22 @@ def fit_split(
     reduction: Reduction,
     on_step: Callable[[], None],
 ) -> tuple[LinearFit, PCA | None]:
-    """Fit both halves of a split; the second value is the reduction of the features, if any."""
-    index = np.concatenate([half.index for half in split.fitted])
+    """Fit all folds of a split; the second value is the reduction of the features, if any."""
+    index = np.concatenate([fold.index for fold in split.fitted])
     rows = np.sort(index)
     host, numbers = features.gathered(rows)
     index = numbers[np.searchsorted(rows, index)]
-    slots = max(len(half.index) for half in split.fitted)
+    slots = len(index) - min(len(fold.index) for fold in split.fitted)
     d = reduction.dimensions(len(rows), slots, features.shape[1], n_classes)
-    label = split.fitted[0].label, split.fitted[1].label
+    label = [fold.label for fold in split.fitted]
     if d is None:
-        fit = fit_halves(host.take(index), label, n_classes, on_step=on_step, each=host.each)
+        fit = fit_folds(host.take(index), label, n_classes, on_step=on_step, each=host.each)
         return fit, None
     chosen = None if len(rows) == host.shape[0] else numbers
     pca = components(host, chosen, d, split.sketch_seed)
     basis = Basis(pca.mean, pca.components, intercept=True)
     scores = _scores(host, pca, index)
-    fit = fit_halves(scores, label, n_classes, basis=basis, on_step=on_step, each=host.each)
+    fit = fit_folds(scores, label, n_classes, basis=basis, on_step=on_step, each=host.each)
     return fit, pca
 
 
@@ -221,7 +231,7 @@ class Judged:
 def judge(
     features: Features,
     fits: tuple[LinearFit, ...],
-    halves: np.ndarray,
+    folds: np.ndarray,
     codes: np.ndarray,
     counted: np.ndarray,
     *,
@@ -234,16 +244,16 @@ def judge(
     Sym. 80 % looks larger than it is, and q is passed (measured on CIFAR-10).
     """
     n_classes = fits[0].n_classes
-    sizes = bin_sizes(codes[counted], halves[counted, 0], n_classes)
+    sizes = bin_sizes(codes[counted], folds[counted, 0] & 1, n_classes)
     hold = len(codes) * n_classes <= _HELD
     chosen = sample_rows(counted, n_classes)
-    sample = _values(fits, features.take(chosen), halves[chosen])
-    least = Anchors(sizes).guess(sample[0], halves[chosen, 0])
+    sample = _values(fits, features.take(chosen), folds[chosen])
+    least = Anchors(sizes).guess(sample[0], folds[chosen, 0] & 1)
     for guess in (least, None):
         anchors, columns = features.map(
             Judge(fits, sizes, guess, hold),
             codes,
-            halves,
+            folds,
             counted,
             extra=n_classes,
             what="Judging rows",
@@ -288,7 +298,7 @@ def describe_noise(
 
 
 def _values(
-    fits: tuple[LinearFit, ...], X: np.ndarray, halves: np.ndarray
+    fits: tuple[LinearFit, ...], X: np.ndarray, folds: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the fitted values of every class by the first of the fits, and by their mean.
 
@@ -297,7 +307,7 @@ def _values(
     """
     if not fits:
         return X, X
-    values = [fit.predict(X, half) for fit, half in zip(fits, halves.T, strict=True)]
+    values = [fit.predict(X, fold) for fit, fold in zip(fits, folds.T, strict=True)]
     return values[0], values[0] if len(values) == 1 else np.asarray(sum(values) / len(values))
 
 
@@ -312,11 +322,11 @@ class Judge:
     """Whether fitted values are a column, too."""
 
     def __call__(
-        self, X: np.ndarray, codes: np.ndarray, halves: np.ndarray, counted: np.ndarray
+        self, X: np.ndarray, codes: np.ndarray, folds: np.ndarray, counted: np.ndarray
     ) -> tuple[Anchors, Columns]:
-        first, mean = _values(self.fits, X, halves)
+        first, mean = _values(self.fits, X, folds)
         anchors = Anchors(self.sizes, self.least)
-        anchors.add(first[counted], codes[counted], halves[counted, 0])
+        anchors.add(first[counted], codes[counted], folds[counted, 0] & 1)
         held = {"values": mean} if self.hold else {}
         return anchors, held | {
             "time": closed_form_times(mean, codes),
@@ -336,9 +346,9 @@ class Grade:
     neighbours: int = 0
 
     def __call__(
-        self, X: np.ndarray, codes: np.ndarray, halves: np.ndarray, *votes: np.ndarray
+        self, X: np.ndarray, codes: np.ndarray, folds: np.ndarray, *votes: np.ndarray
     ) -> tuple[Tally, Columns]:
-        _, mean = _values(self.fits, X, halves)
+        _, mean = _values(self.fits, X, folds)
         own, chosen, people = (np.arange(len(codes)), codes), self.models.chosen, self.models.people
         prior = chosen.prior(mean)
         truth = chosen.true_class(mean, codes, prior)
@@ -350,6 +360,10 @@ class Grade:
             right = with_votes(right, votes[0], self.noise, self.neighbours)
         tally, grade = self.grading.count(right, codes)
         best = np.argmax(truth, axis=1)
+        chance = truth[own[0], best]
+        if people:
+            # The labels do not say which model is right: by one alone, suggestions are too sure.
+            chance = 0.5 * (chance + other[own[0], best])
         return tally, {
             # In single precision: of these only sums are of use.
             "by_class": (1.0 - by_class[own]).astype(np.float32),
@@ -358,7 +372,7 @@ class Grade:
             # In double precision: the most suspicious rows would all have the doubt 1.
             "doubt": 1.0 - right[own].astype(np.float64),
             "best": small_codes(best, mean.shape[1]),
-            "chance": truth[own[0], best],
+            "chance": chance,
         }
 
 
@@ -370,9 +384,9 @@ class Compare:
     losses: Losses
 
     def __call__(
-        self, X: np.ndarray, codes: np.ndarray, halves: np.ndarray
+        self, X: np.ndarray, codes: np.ndarray, folds: np.ndarray
     ) -> tuple[Tally, Columns]:
-        _, mean = _values(self.fits, X, halves)
+        _, mean = _values(self.fits, X, folds)
         tally, grade, doubt = self.losses.count(all_times(mean), codes)
         return tally, {"grade": grade, "doubt": doubt}
 
@@ -387,13 +401,13 @@ def components_of(X: np.ndarray, pca: PCA | None, width: int) -> tuple[None, Col
     return None, {"rows": X if pca is None else pca.transform(X[None])[0][:, :width]}
 
 
-def held_out(features: Features, fits: tuple[LinearFit, ...], halves: np.ndarray) -> np.ndarray:
+def held_out(features: Features, fits: tuple[LinearFit, ...], folds: np.ndarray) -> np.ndarray:
     """Return the fitted values of every class for all rows: ``(rows, classes)``."""
     task = partial(_held_out, fits)
-    return features.map(task, halves, extra=fits[0].n_classes)[1]["values"]
+    return features.map(task, folds, extra=fits[0].n_classes)[1]["values"]
 
 
 def _held_out(
-    fits: tuple[LinearFit, ...], X: np.ndarray, halves: np.ndarray
+    fits: tuple[LinearFit, ...], X: np.ndarray, folds: np.ndarray
 ) -> tuple[None, Columns]:
-    return None, {"values": _values(fits, X, halves)[1]}
+    return None, {"values": _values(fits, X, folds)[1]}

@@ -125,7 +125,7 @@ def _folds(labels: Labels, sets: np.ndarray, n_folds: int, seed: int) -> np.ndar
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Fitted values of all rows, each from the half that the row is not in."""
+    """Fitted values of all rows, each by a fit that has not seen its row."""
 
     values: np.ndarray
     """``(rows, classes)``."""
@@ -139,7 +139,7 @@ class HeldOut:
 
 
 def held_out_values(selector: KnockoffsSPR, X: Any, y: Any, *, groups: Any = None) -> HeldOut:
-    """Return the fitted value of every class for each row, from the half that it is not in.
+    """Return the fitted value of every class for each row, by a fit that has not seen it.
 
     For what is done with fits besides selecting. Only the first split of the selector is fitted.
     """
@@ -147,5 +147,5 @@ def held_out_values(selector: KnockoffsSPR, X: Any, y: Any, *, groups: Any = Non
     selector._check_parameters()
     with selector._opened(X) as features:
         fitted = selector._fitted(features, y, groups)
-        values = held_out(fitted.features, fitted.fits, fitted.halves)
+        values = held_out(fitted.features, fitted.fits, fitted.folds)
     return HeldOut(values, fitted.labels.classes, fitted.shape, fitted.census.content, fitted.seed)

@@ -68,11 +68,11 @@ _COMPARED = 2_000
 class KnockoffsSPR(BaseSelector):
     """Keep the samples whose labels can be trusted, at an error rate that you set.
 
-    The data is split into two halves. A regression fitted on one half judges the other: how well
-    does each label fit, compared with all others? The cut-off is set where the estimated share of
-    wrong labels among the kept ones, the False-Selection-Rate (FSR), meets `q`. `control` chooses
-    how that share is estimated, and under which assumption. `PaperKnockoffsSPR` is the procedure of
-    the paper.
+    The data is split into two halves, or into eight folds where classes have few rows. A regression
+    on all others judges a fold: how well does each label fit, compared with all others? The cut-off
+    is set where the estimated share of wrong labels among the kept ones, the False-Selection-Rate
+    (FSR), meets `q`. `control` chooses how that share is estimated, and under which assumption.
+    `PaperKnockoffsSPR` is the procedure of the paper.
 
     Parameters
     ----------
@@ -85,8 +85,8 @@ class KnockoffsSPR(BaseSelector):
         estimated F1, for users to whom a lost right label costs as much as a kept wrong one.
     cut
         ``"pooled"`` holds `q` over all classes together, ``"per_class"`` in every class. The former
-        keeps more, mostly of the classes that are easy to tell apart. A class of which far more
-        than `q` would be wrong, as happens to rare ones, is cut by itself in either case.
+        keeps more, mostly of the classes that are easy to tell apart. A rare class of which far
+        more than `q` would be wrong is cut by itself in either case.
     control
         How the error rate is estimated. ``"people"`` assumes that a label goes wrong by its true
         class, and, unless the labels themselves refute it, more often where a sample is unclear,
@@ -100,11 +100,11 @@ class KnockoffsSPR(BaseSelector):
         are; or a fitted transformer.
     duplicates
         ``"together"`` finds rows that are copies of each other, exactly or nearly, and puts them
-        into the same half: a fit that has seen a copy repeats its label, right or wrong. Where
+        into the same fold: a fit that has seen a copy repeats its label, right or wrong. Where
         there are none, nothing changes. ``"ignore"`` does not look for them. `fit` takes rows that
         belong together for other reasons as `groups`.
     fit_rows
-        Number of rows that the regression is fitted on, drawn at random from both halves and all
+        Number of rows that the regression is fitted on, drawn at random from all folds and
         classes; all rows are judged. None fits as many as 512 MB of components hold, such as
         262,144 rows with 512 components: smaller data is fitted whole.
     n_splits
@@ -180,7 +180,7 @@ class KnockoffsSPR(BaseSelector):
             Labels of any type, some of them wrong.
         groups : array-like of shape (n_samples,), optional
             Which rows belong together: frames of one film, photos of one patient, sentences of one
-            page. Equal entries, of any type, are in the same half, so that a label is never judged
+            page. Equal entries, of any type, are in the same fold, so that a label is never judged
             by a fit that has seen others of its group.
         checked : tuple (rows, true labels) or array-like of bool, optional
             Rows that a person has checked. A pair of row numbers, drawn at random from all rows,
@@ -195,7 +195,7 @@ class KnockoffsSPR(BaseSelector):
             judged = fitted.judged(class_only=self.control != "people")
             selection = self._select(fitted, judged)
         self.classes_ = fitted.labels.classes
-        seen = fitted.census.content, fitted.halves
+        seen = fitted.census.content, fitted.folds
         self._known = _Known(fitted.fits, judged.models, judged.noise, judged.ends, *seen)
         # What the fit needed of all rows is no longer held while levels move.
         del features, fitted, judged
@@ -208,9 +208,9 @@ class KnockoffsSPR(BaseSelector):
     def judge(self, X: Any, y: Any) -> Selection:
         """Return the selection of new rows, by the fit and the noise that were estimated in `fit`.
 
-        A new row is judged by both halves, of which neither has seen it; a row of the fit, by the
-        half that has not. What the error rate rests on is what it was, and that new labels go wrong
-        as the old ones did.
+        A new row is judged by the fits of all folds, of which none has seen it; a row of the fit,
+        by the one that has not. What the error rate rests on is what it was, and that new labels go
+        wrong as the old ones did.
 
         `X` has the columns that `fit` was given, and `y` classes that it has seen. A warning says
         where the new rows look otherwise than the old ones: where their margins between the two
@@ -240,20 +240,22 @@ class KnockoffsSPR(BaseSelector):
             transformer = read_reduction(self.reduction, "auto", "classes")[1]
             if transformer is not None:
                 features = features.transformed(transformer)
-            # Each fit twice: by what one half has learned, and by what the other has.
-            fits = tuple(fit for fit in known.fits for _ in (0, 1))
-            halves = np.tile(np.array([0, 1], np.int8), (len(rows), len(known.fits)))
-            seen, half = known.halves_of(census.content)
-            halves[seen] = np.repeat(half, 2, axis=1)
-            fitted = _Fitted(features, rows.shape, labels, census, self._seed(), halves, fits, None)
+            # Each fit by what all but one of the folds have learned, for every fold.
+            counts = [fit.n_folds for fit in known.fits]
+            fits = tuple(fit for fit in known.fits for _ in range(fit.n_folds))
+            every = np.concatenate([np.arange(n, dtype=np.int8) for n in counts])
+            folds = np.tile(every, (len(rows), 1))
+            seen, fold = known.folds_of(census.content)
+            folds[seen] = np.repeat(fold, counts, axis=1)
+            fitted = _Fitted(features, rows.shape, labels, census, self._seed(), folds, fits, None)
             judged = Judged(
                 fitted.described(), known.models, known.noise, known.ends, features, fits
             )
             selection = self._select(fitted, judged)
-            # As in the fit: by one half each, and by few rows beside those of the fit.
+            # As in the fit: by one fit each, and by few rows beside those of the fit.
             some = np.linspace(0, len(rows) - 1, min(len(rows), _COMPARED)).astype(int)
             few = HostFeatures(features.take(some), each, self.progress)
-            shown = held_out(few, known.fits, halves[some, ::2])
+            shown = held_out(few, known.fits, folds[some][:, every == 0])
         if known.models.unlike(shown):
             warnings.warn(
                 "The new rows look otherwise than those of fit: the margins between their two best "
@@ -310,7 +312,7 @@ class KnockoffsSPR(BaseSelector):
             yield HostFeatures(rows, each, self.progress)
 
     def _fitted(self, features: Features, y: Any, groups: Any) -> "_Fitted":
-        """Look at all rows, split them, and fit both halves of every split."""
+        """Look at all rows, split them, and fit every fold of every split."""
         n, p = features.shape
         seed = self._seed()
         components, transformer = read_reduction(self.reduction, "auto", "classes")
@@ -353,11 +355,11 @@ class KnockoffsSPR(BaseSelector):
         features, reduction = self._reduced(features, reduction, transformer, splits[0], n_classes)
         fits = []
         for split in splits:
-            with Progress(self.progress, "Fitting", 2 * ROUNDS) as progress:
+            with Progress(self.progress, "Fitting", len(split.fitted) * ROUNDS) as progress:
                 fits.append(fit_split(features, split, n_classes, reduction, progress.advance))
-        halves = np.stack([split.half for split in splits], axis=1)
+        folds = np.stack([split.fold for split in splits], axis=1)
         linear = tuple(fit for fit, _ in fits)
-        return _Fitted(features, (n, p), labels, census, seed, halves, linear, fits[0][1])
+        return _Fitted(features, (n, p), labels, census, seed, folds, linear, fits[0][1])
 
     def _reduced(
         self,
@@ -440,10 +442,10 @@ class KnockoffsSPR(BaseSelector):
             rng = np.random.default_rng([fitted.seed, _STREAM])
             reduced = partial(components_of, pca=fitted.pca, width=WIDTH)
             _, shown = fitted.features.map(reduced, what="Reducing rows")
-            half = fitted.halves[:, 0]
+            half = fitted.folds[:, 0] & 1
             votes = [count_votes(shown["rows"], codes, half, n_classes, self.neighbours, rng)]
         tally, columns = judged.features.map(
-            task, codes, fitted.halves, *votes, extra=n_classes, what="Grading rows"
+            task, codes, fitted.folds, *votes, extra=n_classes, what="Grading rows"
         )
         columns["level"] = grading.levels(tally).of(columns.pop("grade"), codes)
         return columns
@@ -471,16 +473,16 @@ class _Known:
     ends: tuple[float, float]
     content: np.ndarray
     """A number for the content of each row of the fit."""
-    halves: np.ndarray
-    """The half of each of them in every split, ``(rows, splits)``."""
+    folds: np.ndarray
+    """The fold of each of them in every split, ``(rows, splits)``."""
 
-    def halves_of(self, content: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return which rows the fit has seen, by their content, and their halves."""
+    def folds_of(self, content: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return which rows the fit has seen, by their content, and their folds."""
         order = np.argsort(self.content)
         place = np.searchsorted(self.content, content, sorter=order)
         place = order[np.minimum(place, len(order) - 1)]
         seen = np.flatnonzero(self.content[place] == content)
-        return seen, self.halves[place[seen]]
+        return seen, self.folds[place[seen]]
 
 
 @dataclass(frozen=True)
@@ -493,8 +495,8 @@ class _Fitted:
     labels: Labels
     census: Census
     seed: int
-    halves: np.ndarray
-    """Half of every row, ``(rows, splits)``."""
+    folds: np.ndarray
+    """Fold of every row, ``(rows, splits)``."""
     fits: tuple[LinearFit, ...]
     pca: PCA | None
 
@@ -503,7 +505,7 @@ class _Fitted:
         codes, copies = self.labels.codes, self.census.copies
         # A hundred copies of one label are one observation of how labels go wrong.
         counted = np.ones(len(codes), bool) if copies is None else ~repeated(copies, codes)
-        return judge(self.features, self.fits, self.halves, codes, counted, class_only=class_only)
+        return judge(self.features, self.fits, self.folds, codes, counted, class_only=class_only)
 
     def described(self) -> Columns:
         """Return the columns that all controls have, without estimating the noise."""
@@ -511,4 +513,4 @@ class _Fitted:
         sizes = np.zeros((2, len(self.labels.classes)), dtype=np.int64)
         nobody = np.zeros(len(codes), dtype=bool)
         task = Judge(self.fits, sizes, None, hold=False)
-        return self.features.map(task, codes, self.halves, nobody, what="Judging rows")[1]
+        return self.features.map(task, codes, self.folds, nobody, what="Judging rows")[1]
