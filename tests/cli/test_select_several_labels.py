@@ -250,7 +250,7 @@ def test_other_commands_and_formats_say_a_sentence(made, tmp_path, capsys):
     source = load_run(made).origin.source
     wanted = ("--label", "tags", "--labels-separator", "|")
     message = fails("train", source, *wanted, "--out", tmp_path / "t", capsys=capsys)
-    assert "needs one label a row" in message
+    assert "needs one class a row" in message
     for to in ("imagefolder", "label-studio", "fiftyone"):
         out = tmp_path / (to if to == "imagefolder" else f"{to}.json")
         message = fails("export", made, "--to", to, "--out", out, capsys=capsys)

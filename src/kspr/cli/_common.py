@@ -166,11 +166,15 @@ def _options(command: Callable[..., None]) -> Iterator[str]:
 
 def refuse_several(options: ReadOptions, command: str, *, groups: bool = True) -> None:
     """Raise if `options` name several labels a row, or `groups`, where a command takes none."""
-    if options.labels_separator is not None:
-        raise InputError(
-            f"--labels-separator goes with `kspr select`; `kspr {command}` needs one label a row. "
-            "Leave it out."
-        )
+    for given, name in (
+        (options.labels_separator is not None, "--labels-separator"),
+        (options.target != "classes", "--target numbers"),
+    ):
+        if given:
+            raise InputError(
+                f"{name} goes with `kspr select`; `kspr {command}` needs one class a row. Leave it "
+                "out."
+            )
     if options.annotators is not None:
         raise InputError(
             f"--annotators goes with `kspr select`; `kspr {command}` needs one label a row. Leave "

@@ -56,6 +56,8 @@ def select(
 
     Example: kspr select customers.csv --label segment --model hist-gradient-boosting --out run
 
+    Example: kspr select houses.csv --label price --target numbers --out run
+
     Example: kspr select boxes.parquet --doubt quality --doubtful low --out run
 
     Example: kspr select parts --label species --scheduler local --out run
@@ -76,7 +78,8 @@ def select(
     model
         Judge by the class probabilities of this classifier of scikit-learn, such as
         `hist-gradient-boosting` or `random-forest`, which is fitted to four fifths of the rows at a
-        time and judges the others. Without it, a linear fit judges.
+        time and judges the others. Without it, a linear fit judges. With --target numbers, a
+        regressor, such as `random-forest` or `ridge`; without it, boosted trees.
     doubt
         Column of a score that says how doubtful each row is, from any tool or model; for any kind
         of label. Or several, by name or by a pattern such as `doubt_*`: their mean place in the
@@ -111,6 +114,7 @@ def select(
     crowd, changed = options.annotators is not None, chosen != common.AS_PRESET
     others = by_model or crowd or bool(scheduler)
     several = options.labels_separator is not None
+    numbers = options.target == "numbers"
     # Before anything is read: embedding may take long.
     for wrong, sentence in (
         (
@@ -147,6 +151,11 @@ def select(
             "Leave out --probabilities, --annotators, --model, --doubt and --scheduler.",
         ),
         (
+            numbers and (others or doubt or several),
+            "--target numbers goes with features, by which a model judges them. Leave out "
+            "--probabilities, --annotators, --doubt, --labels-separator and --scheduler.",
+        ),
+        (
             checked and crowd,
             "--checked goes with one label a row. With --annotators, check rows of the run with "
             "`kspr verify`.",
@@ -173,7 +182,9 @@ def select(
         how |= {"settings": settings, "checked": checked, "scheduler": scheduler}
         how |= {"model": model, "seed": chosen.seed}
         usual = selectors.from_options(chosen)
-        if model is not None or by_model:
+        if numbers:
+            usual = selectors.of_kind(selectors.DoubtSelector, chosen)
+        elif model is not None or by_model:
             usual = selectors.of_kind(selectors.ProbabilitySelector, chosen)
         run = selecting.select_source(source, out, usual, **how)
     _print(run, json, people)

@@ -65,6 +65,11 @@ class Loaded:
         return np.asarray(_at(label, self.row))
 
     @property
+    def numbers(self) -> np.ndarray:
+        """The label of each of these rows, where labels are numbers."""
+        return np.asarray(_at(self.records.numbers, self.row))
+
+    @property
     def groups(self) -> np.ndarray | None:
         """Which of these rows belong together, where the user has named it."""
         groups = self.records.groups
@@ -262,7 +267,13 @@ def check_rows_alone(records: Records, options: ReadOptions) -> None:
 
 
 def check_labels(label: np.ndarray) -> None:
-    """Raise if every row has a label of its own: such a column holds names, not classes."""
+    """Raise if every row has a label of its own, or most have a number: these are no classes."""
+    first = set(label[: 1 << 16].tolist())
+    if 2 * len(first) > min(len(label), 1 << 16) and _are_fractions(first):
+        raise InputError(
+            f"The labels are numbers, {len(first):,} different ones such as {min(first)}, and no "
+            "classes. Judge them as numbers with --target numbers."
+        )
     # The first rows nearly always answer it; sorting texts would copy all of them.
     for some in (label[: 1 << 16], label):
         distinct = len(set(some.tolist()))
@@ -272,6 +283,14 @@ def check_labels(label: np.ndarray) -> None:
         f"All {len(label)} labels are distinct; is this the right label column? A class needs "
         "at least two samples."
     )
+
+
+def _are_fractions(labels: set[Any]) -> bool:
+    """Return whether labels are numbers, and not whole ones, which may be names."""
+    try:
+        return any(float(label) % 1 for label in labels)
+    except (TypeError, ValueError):
+        return False
 
 
 def _several_labels(label: np.ndarray) -> tuple[str, ...]:

@@ -300,10 +300,14 @@ class Run:
     def shown_fields(self) -> list[Field]:
         """Return the columns of the source that show a row to a person; empty without a table.
 
-        Neither labels are among them nor anything that tells them.
+        Neither labels are among them, unless they are numbers, nor anything that tells them.
         """
-        table, roles = self.table(), self.records().columns
-        hidden = {n for role in ("label", "truth", "probabilities") for n in roles.get(role, ())}
+        table, records = self.table(), self.records()
+        telling = ("label", "truth", "probabilities")
+        hidden = {n for role in telling for n in records.columns.get(role, ())}
+        if records.numbers is not None:
+            # A number is what people are to judge.
+            hidden -= set(records.columns.get("label", ()))
         fields = {} if table is None else table.fields
         return [f for n, f in fields.items() if n not in hidden and len(f.path) == 1]
 

@@ -27,6 +27,7 @@ from kspr.selectors import (
     Selection,
     held_out_probabilities,
 )
+from kspr.selectors.held_out import held_out_residuals
 from kspr.selectors.options import RIGHT
 from kspr.sources.joining import read_vote_columns
 from kspr.sources.options import AS_FOUND, AS_SHIPPED, EmbedSettings, ReadOptions, with_encoder
@@ -44,7 +45,7 @@ __all__ = [
 def select_source(
     source: Path,
     out: Path,
-    selector: SPR | KnockoffsSPR | PaperKnockoffsSPR | ProbabilitySelector,
+    selector: SPR | KnockoffsSPR | PaperKnockoffsSPR | ProbabilitySelector | DoubtSelector,
     *,
     options: ReadOptions,
     settings: EmbedSettings = AS_SHIPPED,
@@ -62,8 +63,10 @@ def select_source(
     probabilities of that, and `seed` is that of the model and its folds. With a `scheduler`, the
     address of a Dask scheduler or ``"local"``, workers read the files of `source` and judge their
     rows. Where rows have any number of labels, pairs of a row and a label are judged, each label by
-    itself. `checked` is a CSV file with the true labels of rows that a person has checked. They
-    move the threshold if its column `drawn_from` says that they were drawn at random from all rows.
+    itself. A `DoubtSelector` is given how far labels that are numbers are from what `model`, by
+    default boosted trees, says of them. `checked` is a CSV file with the true labels of rows that a
+    person has checked. They move the threshold if its column `drawn_from` says that they were
+    drawn at random from all rows.
     """
     # Before anything else: what follows may take minutes.
     check_folder(out, overwrite=overwrite)
@@ -77,6 +80,10 @@ def select_source(
 
         def fit() -> Selection:
             X, y, groups = loaded.features, loaded.label, loaded.groups
+            if isinstance(selector, DoubtSelector):
+                by, numbers = model or _TREES, loaded.numbers
+                doubt = held_out_residuals(by, X, numbers, groups=groups, random_state=seed)
+                return selector.fit(doubt).selection_
             if isinstance(selector, ProbabilitySelector) and model is None:
                 shown = X if options.probabilities is None else loaded.probabilities
                 names = loaded.records.probability_columns or None
@@ -108,6 +115,10 @@ def _fit_pairs(
     of_rows = {name: of_pairs[:: len(names)] for name, of_pairs in more.items()}
     sets = [names[of_row].tolist() for of_row in has]
     return MultiLabelSelector(selector).fit(X, sets, **of_rows).selection_
+
+
+_TREES = "hist-gradient-boosting"
+"""The model of numbers where none is named."""
 
 
 @contextmanager

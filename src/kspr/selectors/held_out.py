@@ -1,5 +1,6 @@
 """Class scores of rows by models that have not seen their labels: of any classifier, or our fit."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +61,6 @@ def held_out_probabilities(
     True
     """
     # Imported here: it takes a second, and a saved selection is read without it.
-    from sklearn.base import clone
     from sklearn.utils import check_array
 
     check_count("n_folds", n_folds, 2, 1000)
@@ -72,30 +72,61 @@ def held_out_probabilities(
     together = None if groups is None else read_groups(groups, labels)
     fold = _folds(labels, _sets(X, together), n_folds, random_state)
     probabilities = np.zeros((len(fold), len(labels.classes)))
-    for held in (np.flatnonzero(fold == k) for k in np.unique(fold)):
-        rest = np.flatnonzero(fold != fold[held[0]])
-        try:
-            fitted = clone(chosen).fit(X[rest], labels.codes[rest])
-        except ValueError as error:
-            reason = str(error).strip().splitlines()[0][:200]
-            raise InputError(f"model={model!r} cannot be fitted: {reason}") from error
+    for held, fitted in _fitted(chosen, model, X, labels.codes, fold):
         # A rare class may have no row among those that it was fitted to.
         probabilities[held[:, None], fitted.classes_] = fitted.predict_proba(X[held])
     return probabilities
 
 
-def _by_name(name: str, seed: int) -> Any:
-    """Return a new classifier of scikit-learn by its name in small letters with hyphens."""
+def held_out_residuals(
+    model: str, X: Any, y: np.ndarray, *, groups: Any = None, random_state: int = 0
+) -> np.ndarray:
+    """Return how far each of the numbers `y` is from what a model of other rows says.
+
+    The other arguments are as for `held_out_probabilities`, with a regressor for the classifier.
+    """
+    from sklearn.utils import check_array
+
+    X = check_array(on_host(X), accept_sparse="csr", ensure_all_finite=False)
+    # Small and large numbers are spread over all folds.
+    fifths = read_labels(np.searchsorted(np.quantile(y, [0.2, 0.4, 0.6, 0.8]), y), len(y), 1)
+    together = None if groups is None else read_groups(groups, fifths)
+    fold = _folds(fifths, _sets(X, together), 5, random_state)
+    said = np.zeros(len(y))
+    for held, fitted in _fitted(_by_name(model, random_state, "regressor"), model, X, y, fold):
+        said[held] = fitted.predict(X[held])
+    return np.abs(y - said)
+
+
+def _fitted(
+    chosen: Any, model: Any, X: Any, y: np.ndarray, fold: np.ndarray
+) -> Iterator[tuple[np.ndarray, Any]]:
+    """Yield the rows of each fold, and the model that was fitted to all others."""
+    from sklearn.base import clone
+
+    for held in (np.flatnonzero(fold == k) for k in np.unique(fold)):
+        rest = np.flatnonzero(fold != fold[held[0]])
+        try:
+            fitted = clone(chosen).fit(X[rest], y[rest])
+        except ValueError as error:
+            reason = str(error).strip().splitlines()[0][:200]
+            raise InputError(f"model={model!r} cannot be fitted: {reason}") from error
+        yield held, fitted
+
+
+def _by_name(name: str, seed: int, kind: str = "classifier") -> Any:
+    """Return a new estimator of scikit-learn by its name in small letters with hyphens."""
     from sklearn.utils import all_estimators
 
     wanted = name.replace("-", "").replace("_", "").casefold()
-    for full, classifier in all_estimators(type_filter="classifier"):
-        if full.casefold() in (wanted, f"{wanted}classifier"):
-            seeded = "random_state" in getattr(classifier, "_parameter_constraints", {})
-            return classifier(random_state=seed) if seeded else classifier()
+    for full, estimator in all_estimators(type_filter=kind):
+        if full.casefold() in (wanted, f"{wanted}{kind}"):
+            seeded = "random_state" in getattr(estimator, "_parameter_constraints", {})
+            return estimator(random_state=seed) if seeded else estimator()
+    linear = "logistic-regression" if kind == "classifier" else "ridge"
     raise InputError(
-        "model must be a classifier of scikit-learn, such as 'hist-gradient-boosting', "
-        f"'random-forest' or 'logistic-regression', got {name!r}."
+        f"model must be a {kind} of scikit-learn, such as 'hist-gradient-boosting', "
+        f"'random-forest' or {linear!r}, got {name!r}."
     )
 
 

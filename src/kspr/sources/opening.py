@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kspr._files import read_json
 from kspr.errors import InputError
 from kspr.sources.formats import (
@@ -36,7 +38,7 @@ from kspr.sources.readers.roles import choose_label
 from kspr.sources.readers.table import Table
 from kspr.sources.readers.tables import open_table_file, read_object, read_part, read_table
 from kspr.sources.readers.values import as_single, class_names
-from kspr.sources.records import Records, read_image_folder
+from kspr.sources.records import Records, number_digests, read_image_folder, row_digests
 
 READERS: Mapping[str, Callable[[Path, ReadOptions], Records]] = {
     "npy": read_npy,
@@ -62,6 +64,8 @@ PUBLISHED: tuple[PublishedData, ...] = (
     CLOTHING1M,
 )
 
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+"""Near 2**64 / golden ratio: a row of other numbers has a far away digest."""
 _SHARED = {WEBVISION_MINI.name: WEBVISION.name}
 """Data sets that are a part of another one's files."""
 
@@ -79,7 +83,8 @@ def open_source(
     records = _read(source, options)
     if options.labels_separator is not None:
         return pairs_of(records, options)
-    return _with_its_labels(records, options, unlabelled)
+    records = _with_its_labels(records, options, unlabelled)
+    return _of_numbers(records) if options.target == "numbers" else records
 
 
 def open_part(part: Part, options: ReadOptions = AS_FOUND, *, unlabelled: bool = False) -> Records:
@@ -105,6 +110,32 @@ def _with_its_labels(records: Records, options: ReadOptions, unlabelled: bool) -
     has, is_ = ("has", "is") if gaps == 1 else ("have", "are")
     note = f"{gaps:,} of {count:,} rows {has} no label and {is_} left out."
     return replace(records, notes=(*records.notes, note))
+
+
+def _of_numbers(records: Records) -> Records:
+    """Return records whose labels are numbers, as rows of which each is claimed to be right."""
+    if records.label is None:
+        return records
+    if "label" not in records.columns or records.items is not None:
+        raise InputError(
+            "--target numbers goes with a table that has a column of them, so that people see what "
+            f"they check; {records.source} has none, or holds items. For others, compute a score "
+            "of doubt and pass it with --doubt."
+        )
+    rows = records.labelled()
+    value = np.zeros(len(records))
+    try:
+        value[rows] = records.label[rows].astype(np.float64)
+        truth = None if records.truth is None else records.truth.astype(np.float64)
+    except ValueError as error:
+        raise InputError(
+            f"With --target numbers, labels and true labels must be numbers: {error}. Leave it out "
+            "where they are classes."
+        ) from error
+    digest = row_digests(records) * _ODD + number_digests(value[:, None])
+    right = None if truth is None else np.where(truth == value, "right", "wrong")
+    label = np.full(len(records), "right")
+    return replace(records, label=label, numbers=value, truth=right, digest=digest)
 
 
 def _read(source: Path | str | Any, options: ReadOptions) -> Records:

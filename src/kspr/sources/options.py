@@ -36,6 +36,10 @@ class ReadOptions:
     """What stands between the labels of a row where a row has any number of them, such as `|` in
     the cell `cat|indoors`. The column may also hold lists of labels; or name several columns of 0
     and 1 by `--label 'cat|indoors'`. Each pair of a row and a label is judged."""
+    target: Literal["classes", "numbers"] = "classes"
+    """What labels are: `classes`; or `numbers`, such as prices, or grades that have an order. Those
+    are doubtful that are far from what a model of the other rows says, and nothing is kept before
+    rows are checked."""
     missing: Literal["refuse", "drop"] = "refuse"
     """What to do with rows without a label: refuse the source, or leave these rows out."""
     truth: str | None = None

@@ -100,6 +100,8 @@ class Records:
     """Names of their columns in a table, which name the classes."""
     encoder: Any = None
     """How the gaps, dates and categories of a table became numbers; None for a table without."""
+    numbers: np.ndarray | None = None
+    """The labels, where these are numbers: each is then claimed to be right."""
     digest: np.ndarray | None = None
     """A digest of what each row holds, where features are made of more than their own row."""
 
