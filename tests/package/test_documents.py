@@ -116,7 +116,7 @@ def test_no_table_is_empty(page):
 def test_the_rate_on_peoples_labels_in_every_summary_is_the_measured_one(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import fsr
-    from kspr.selectors import notices
+    from kspr.selectors import verdict
 
     found: dict[tuple[str, str], list[float]] = {}
     for record in fsr.TRIALS.trials():
@@ -124,13 +124,13 @@ def test_the_rate_on_peoples_labels_in_every_summary_is_the_measured_one(monkeyp
             case = record["data"], record["noise"]
             found.setdefault(case, []).append(record["at"]["0.05"]["fsr"])
     means = [100 * statistics.fmean(values) for values in found.values()]
-    assert f"{min(means):.0f} to {max(means):.0f} % of the kept labels" in notices._UNCHECKED
+    assert f"{min(means):.0f} to {max(means):.0f} % of the kept labels" in verdict._UNCHECKED
 
 
 def test_the_rate_by_a_model_of_ones_own_in_every_summary_is_the_measured_one(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import probabilities
-    from kspr.selectors import notices
+    from kspr.selectors import verdict
 
     rates = [
         100 * trial["methods"]["kspr, q = 0.05"]["fsr"]
@@ -139,13 +139,13 @@ def test_the_rate_by_a_model_of_ones_own_in_every_summary_is_the_measured_one(mo
     ]
     assert len(rates) >= 13
     words = f"{min(rates):.0f} to {max(rates):.0f} % of the kept labels were wrong"
-    assert words in notices._UNCHECKED_MODEL
+    assert words in verdict._UNCHECKED_MODEL
 
 
 def test_the_rate_of_a_consensus_in_every_summary_is_the_measured_one(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import crowd
-    from kspr.selectors import notices
+    from kspr.selectors import verdict
 
     found: dict[tuple[str, str], list[float]] = {}
     for trial in crowd.TRIALS.trials():
@@ -155,7 +155,7 @@ def test_the_rate_of_a_consensus_in_every_summary_is_the_measured_one(monkeypatc
     means = [100 * statistics.fmean(values) for values in found.values()]
     assert len(means) == 4
     words = f"{min(means):.0f} to {max(means):.0f} % of the kept labels were wrong"
-    assert words in notices._UNCHECKED_CROWD
+    assert words in verdict._UNCHECKED_CROWD
 
 
 def test_the_readmes_three_numbers_are_the_measured_ones(monkeypatch):
