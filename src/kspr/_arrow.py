@@ -12,8 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["as_array", "parquet_names", "read_parquet"]
-
 
 def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
     """Return the table of a parquet file, or of all such files in a folder, by their names."""

@@ -17,20 +17,6 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-__all__ = [
-    "ACCENT",
-    "INK",
-    "KEPT",
-    "LINE",
-    "MUTED",
-    "PAPER",
-    "canvas",
-    "drawn",
-    "standalone",
-    "style",
-    "to_svg",
-]
-
 # Colours that nothing else uses, so that `_adapt` can find them in the text of the SVG.
 INK, MUTED, LINE = "#010101", "#020202", "#030303"
 ACCENT, KEPT, PAPER = "#040404", "#050505", "#060606"

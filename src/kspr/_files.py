@@ -19,22 +19,6 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-__all__ = [
-    "alone_in",
-    "checksum_of",
-    "drop_pages",
-    "mapped_file",
-    "read_json",
-    "read_sealed",
-    "read_toml",
-    "staged",
-    "user_cache",
-    "write_json",
-    "write_parquet",
-    "write_sealed",
-    "write_text",
-]
-
 
 @contextmanager
 def staged(path: Path) -> Iterator[Path]:

@@ -11,16 +11,6 @@ from typing import Any
 
 from kspr.errors import MissingExtraError
 
-__all__ = [
-    "CHANGED",
-    "is_installed",
-    "machine",
-    "require",
-    "source_commit",
-    "version",
-    "versions",
-]
-
 CHANGED = "-changed"
 """End of the commit of sources that differ from it."""
 

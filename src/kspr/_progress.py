@@ -5,8 +5,6 @@ import time
 from types import TracebackType
 from typing import Any, Literal
 
-__all__ = ["Progress", "ProgressMode", "say"]
-
 ProgressMode = Literal["auto"] | bool
 
 _PATIENCE = 2.0

@@ -10,18 +10,6 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-__all__ = [
-    "from_spreadsheet_cell",
-    "percent",
-    "shorten",
-    "spreadsheet_cell",
-    "text_table",
-    "unbroken",
-    "visible",
-    "wrapped",
-    "write_csv",
-]
-
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet may take a cell that begins so for a formula, and run it."""
 

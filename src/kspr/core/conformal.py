@@ -16,17 +16,6 @@ import numpy as np
 from kspr.core.arrays import reachable
 from kspr.core.shares import clopper_pearson_bounds
 
-__all__ = [
-    "LevelSteps",
-    "anytime_steps",
-    "anywhere_limits",
-    "confidence_steps",
-    "conformal_steps",
-    "draw_order",
-    "loose_pool",
-    "most_checked_wrong",
-]
-
 _LOOSER = 2.0
 """Level at which rows enter the pool, as a multiple of the level asked for."""
 _LEAST_POOL = 1_000

@@ -25,8 +25,6 @@ from kspr.core.noise_model import NoiseModel, NoiseModels, fit_noise, sample_row
 from kspr.core.probabilities import count_anchors_evenly
 from kspr.core.transition import estimate_transition
 
-__all__ = ["Consensus", "DawidSkene", "Votes", "dawid_skene", "find_consensus"]
-
 _SHRINK = 10.0
 """Labels per class that the common matrix counts for in that of each annotator, and that one rate
 of errors for all classes counts for in the common matrix."""

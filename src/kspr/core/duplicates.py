@@ -14,16 +14,6 @@ import numpy as np
 
 from kspr.core.arrays import row_blocks
 
-__all__ = [
-    "CopySearch",
-    "conflicting",
-    "contradicted",
-    "directions",
-    "join_sets",
-    "repeated",
-    "sharing",
-]
-
 _DIRECTIONS = 16
 """Projections of a row: enough to tell its copies from its neighbours."""
 _HASHED = 8

@@ -16,14 +16,6 @@ import numpy as np
 from kspr.core.arrays import reachable
 from kspr.core.transition import Transition
 
-__all__ = [
-    "CAUTION",
-    "GradeLevels",
-    "Grading",
-    "Losses",
-    "Tally",
-]
-
 CAUTION = 0.84
 """Standard errors on top of every estimate: about four in five are then not too low."""
 _GRADES = 1 << 14

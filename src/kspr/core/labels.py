@@ -22,18 +22,6 @@ import numpy as np
 from kspr.core.arrays import to_numpy
 from kspr.errors import InputError
 
-__all__ = [
-    "Labels",
-    "as_label_array",
-    "codes_in",
-    "encode_labels",
-    "missing_labels",
-    "name_rows",
-    "places_in",
-    "same_label",
-    "truly_clean",
-]
-
 _TRUTH_VALUES = {"true": 1, "false": 0}
 _BLOCK = 1 << 16
 _PLAIN = "biufU"

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["SelectionQuality", "selection_quality"]
-
 
 @dataclass(frozen=True)
 class SelectionQuality:

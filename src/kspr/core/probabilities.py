@@ -10,8 +10,6 @@ import numpy as np
 from kspr.core.noise_model import NoiseModels, fit_noise, sample_rows
 from kspr.core.transition import estimate_transition
 
-__all__ = ["count_anchors_evenly", "fit_probabilities", "log_odds", "memorised_share"]
-
 _ANCHOR_SHARE = 0.15
 """Share of a class that serves as anchors: fewer are purer, more are surer. Of seven settings tried
 on CIFAR-10 and digits; with 0.06 the FSR under asymmetric noise was further above q."""

@@ -14,8 +14,6 @@ from scipy.linalg import eigh
 
 from kspr.core.arrays import gram_of, in_order
 
-__all__ = ["PCA", "Solver", "fit_pca"]
-
 Solver = Literal["auto", "exact", "randomised"]
 Blocks = Callable[[], Iterable[np.ndarray]]
 """Called once per pass; yields the same rows each time."""

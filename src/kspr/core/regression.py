@@ -8,22 +8,6 @@ from scipy.sparse import csr_array
 
 from kspr.core.arrays import gram_of, in_order, one_hot, row_blocks
 
-__all__ = [
-    "Basis",
-    "Equations",
-    "Targets",
-    "WeightedBlocks",
-    "all_times",
-    "basis_from",
-    "closed_form_times",
-    "column_products",
-    "column_sums",
-    "fit_basis",
-    "least_squares",
-    "most_confident",
-    "normal_equations",
-]
-
 _SMALL_TARGETS = 1 << 22
 """Numbers in a matrix of targets that may be held as a whole."""
 _FEW_COLUMNS = 256

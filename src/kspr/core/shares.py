@@ -14,16 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv
 
-__all__ = [
-    "Estimate",
-    "assisted_share",
-    "clopper_pearson_bounds",
-    "clopper_pearson_interval",
-    "combined",
-    "fisher_exact",
-    "plain_share",
-]
-
 _FEW = 10.0
 """Wrong (or right) checked rows at which the model has half of its weight: with fewer, how much it
 explains cannot be told."""

@@ -24,16 +24,6 @@ from scipy.sparse import coo_array, csr_array, diags_array, issparse
 
 from kspr.core.arrays import rows_times
 
-__all__ = [
-    "ANCHOR_SHARE",
-    "MANY_CLASSES",
-    "Anchors",
-    "Transition",
-    "bin_sizes",
-    "estimate_transition",
-    "wilson_interval",
-]
-
 ANCHOR_SHARE = 0.06
 """Share of a class that serves as anchors: fewer are purer, more are surer."""
 _LEAST_ANCHORS = 15

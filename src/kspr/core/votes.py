@@ -9,8 +9,6 @@ import numpy as np
 from kspr.core.arrays import row_blocks
 from kspr.core.transition import Transition
 
-__all__ = ["WIDTH", "count_votes", "with_votes"]
-
 WIDTH = 64
 """Components by which rows are compared; with 512 the order is no better, and takes four times as
 long."""

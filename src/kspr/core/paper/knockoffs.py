@@ -15,21 +15,6 @@ from kspr.core.paper.selection_times import Penalty, group
 from kspr.core.regression import closed_form_times
 from kspr.errors import InputError
 
-__all__ = [
-    "LEVELS",
-    "STATISTICS",
-    "Statistic",
-    "asymmetric",
-    "best_half",
-    "first_level",
-    "penalised_times",
-    "q_values",
-    "random_labels",
-    "symmetric_max",
-    "symmetric_min",
-    "theorem_factor",
-]
-
 LEVELS = np.arange(1, 26) / 50
 """The paper's levels: 0.02 in steps of 0.02 to 0.5."""
 

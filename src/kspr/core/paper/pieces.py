@@ -7,14 +7,6 @@ import numpy as np
 
 from kspr.core.arrays import one_hot, row_blocks
 
-__all__ = [
-    "Pieces",
-    "group_classes",
-    "make_pieces",
-    "prototypes",
-    "similarity",
-]
-
 
 @dataclass(frozen=True)
 class Pieces:

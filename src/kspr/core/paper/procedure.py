@@ -11,15 +11,6 @@ from kspr.core.paper.knockoffs import Statistic, asymmetric, penalised_times
 from kspr.core.paper.selection_times import STEPS, Penalty, group, selection_times
 from kspr.core.regression import Targets, fit_basis, least_squares, most_confident
 
-__all__ = [
-    "FirstStep",
-    "Judgement",
-    "Procedure",
-    "judge",
-    "keep_smallest",
-    "spr_times",
-]
-
 FirstStep = Literal["spr", "least_squares"]
 
 

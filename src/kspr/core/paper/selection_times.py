@@ -15,18 +15,6 @@ import numpy as np
 from kspr.core.arrays import row_blocks
 from kspr.core.regression import Equations, Targets, fit_basis, least_squares, normal_equations
 
-__all__ = [
-    "PENALTIES",
-    "STEPS",
-    "Penalty",
-    "gamma_path",
-    "group",
-    "irrepresentable_values",
-    "lasso",
-    "selection_times",
-    "shrink",
-]
-
 STEPS = 16
 """Cells of the lam grid. Each holds about the same share of the rows' entries."""
 _DOWNDATED = 0.75
