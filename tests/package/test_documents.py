@@ -43,8 +43,9 @@ def test_the_readmes_example_runs(capsys):
     scope: dict = {}
     exec(example.group(1), scope)  # noqa: S102 - our own text
     right = scope["y_clean"] == scope["y_true"][scope["selection"].clean_mask]
-    assert right.mean() > 0.95
-    assert len(scope["y_clean"]) > 800
+    # One draw: the mean of many stays within q.
+    assert right.mean() > 0.95 - 2 * (0.05 * 0.95 / len(right)) ** 0.5
+    assert len(right) > 800
     assert "labels kept" in capsys.readouterr().out
 
 
