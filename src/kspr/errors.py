@@ -6,13 +6,17 @@
     ├── InputError (a ValueError)          an argument or a file cannot be used
     │   └── UnreadableItemError            one image or text cannot be decoded
     └── MissingExtraError (an ImportError) an optional package is not installed
+
+`check_seed` is the one rule for a seed, in all rooms.
 """
 
+from numbers import Integral
 from pathlib import Path
+from typing import Any
 
 from kspr._text import shorten
 
-__all__ = ["InputError", "KsprError", "MissingExtraError", "UnreadableItemError"]
+__all__ = ["InputError", "KsprError", "MissingExtraError", "UnreadableItemError", "check_seed"]
 
 
 LONGEST = 900
@@ -69,3 +73,11 @@ def _pip_command(package: str) -> str:
     split = (line.partition(";") for line in listed)
     needed = [shlex.quote(wanted.strip()) for wanted, _, when in split if repr(extra) in when]
     return f"pip install {' '.join(needed) or package}"
+
+
+def check_seed(seed: Any, name: str = "seed") -> int:
+    """Return a seed that every generator takes: a whole number from 0 to 2**32 - 1."""
+    # scikit-learn's generators take no larger one; one rule for all is easier to remember.
+    if not isinstance(seed, Integral) or not 0 <= int(seed) < 2**32:
+        raise InputError(f"{name} must be a whole number from 0 to {2**32 - 1}, got {seed!r}.")
+    return int(seed)

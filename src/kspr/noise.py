@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kspr.core.labels import Labels, as_label_array, encode_labels
-from kspr.errors import InputError
+from kspr.errors import InputError, check_seed
 
 __all__ = [
     "CIFAR10",
@@ -372,14 +372,6 @@ def _coded(y: Any) -> Labels:
     if len(labels.classes) < 2:
         raise InputError(f"Noise needs at least two classes, got {labels.classes[0]!r} alone.")
     return labels
-
-
-def check_seed(seed: Any, name: str = "seed") -> int:
-    """Return a seed that every generator takes: a whole number from 0 to 2**32 - 1."""
-    # scikit-learn's generators take no larger one; one rule for all is easier to remember.
-    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
-        raise InputError(f"{name} must be a whole number from 0 to {2**32 - 1}, got {seed!r}.")
-    return int(seed)
 
 
 def _check_rate(rate: float) -> None:

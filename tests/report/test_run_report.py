@@ -9,7 +9,7 @@ import pytest
 from kspr import InputError, KnockoffsSPR, selfcheck
 from kspr.report import report_run
 from kspr.report.contents import level
-from kspr.runs.answers import read_checks
+from kspr.runs.checks import read_checks
 from kspr.runs.draws import COLUMNS, draw_checks, set_draw
 from kspr.runs.run import load_run
 from kspr.runs.select import select_source

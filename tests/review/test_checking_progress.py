@@ -7,7 +7,7 @@ import pytest
 
 from kspr._text import percent
 from kspr.review.page_data import Progress
-from kspr.runs.answers import apply_checks
+from kspr.runs.checks import apply_checks
 from kspr.runs.draws import set_draw
 from kspr.runs.review_log import Entry
 from kspr.runs.run import load_run

@@ -9,7 +9,7 @@ import pytest
 from kspr import InputError, Selection
 from kspr.review import session as session_module
 from kspr.review.session import Filters, Session, Settings, Suspects, check_reviewer
-from kspr.runs.answers import apply_checks, read_checks
+from kspr.runs.checks import apply_checks, read_checks
 from kspr.runs.draws import draw_checks, set_draw, write_plan
 from kspr.runs.verify import verify_run
 

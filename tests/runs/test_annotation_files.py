@@ -11,9 +11,9 @@ import pytest
 
 from kspr.errors import InputError
 from kspr.runs._item_files import _config
-from kspr.runs.answers import CANNOT_TELL, NO_CLASS
 from kspr.runs.draws import draw_checks
 from kspr.runs.export import export_run
+from kspr.runs.review_log import CANNOT_TELL, NO_CLASS
 from kspr.runs.run import load_run
 from kspr.runs.verify import verify_run
 from kspr.sources.joining import open_label_file

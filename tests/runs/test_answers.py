@@ -12,13 +12,8 @@ import numpy as np
 import pytest
 
 from kspr import InputError, KnockoffsSPR, PaperKnockoffsSPR, Selection
-from kspr.runs.answers import (
-    Checks,
-    apply_checks,
-    read_answers,
-    read_checks,
-    write_checks,
-)
+from kspr.runs.answers import read_answers
+from kspr.runs.checks import Checks, apply_checks, read_checks, write_checks
 from kspr.runs.rows import RunRows
 
 ROWS = RunRows(np.array([0, 2, 4]), np.zeros(3, np.uint64), np.array(["a", "b", "c"]))

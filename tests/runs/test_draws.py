@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from kspr.runs.answers import read_checks
+from kspr.runs.checks import read_checks
 from kspr.runs.draws import draw_checks
 from kspr.runs.run import load_run
 from kspr.runs.verify import verification_of, verify_run

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kspr.errors import InputError
-from kspr.runs.answers import Checks
+from kspr.runs.checks import Checks
 from kspr.runs.export import export_run
 from kspr.runs.review_log import ReviewLog
 from kspr.runs.verify import verify_run

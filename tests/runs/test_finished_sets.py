@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kspr import DoubtSelector
-from kspr.runs.answers import apply_checks, begin_checks, planned
+from kspr.runs.checks import apply_checks, begin_checks, planned
 
 N, MOST = 2000, 0.06
 

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from kspr import InputError, KnockoffsSPR, Selection
-from kspr.runs.answers import Checks, read_checks, write_checks
+from kspr.runs.checks import Checks, read_checks, write_checks
 from kspr.runs.review_log import ReviewLog, _write_ahead, opinions, read_log
 
 

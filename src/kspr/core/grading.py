@@ -201,19 +201,19 @@ class Losses:
         time. A label that does not beat half of the others is never kept: its grade is -1, and its
         doubt infinite.
         """
-        own = Z[np.arange(len(label)), label]
+        time = Z[np.arange(len(label)), label]
         # Strictly below: a label does not beat itself.
-        beaten = np.sum(own[:, None] < Z, axis=1)
+        beaten = np.sum(time[:, None] < Z, axis=1)
         ahead = 2 * beaten >= self._others
-        grade = np.where(ahead, self._grades(own), -1)
-        row, lost = _losses(Z, own)
+        grade = np.where(ahead, self._grades(time), -1)
+        row, lost = _losses(Z, time)
         won = (self._first[label] + grade)[ahead]
         weights = np.zeros((2, len(won) + len(lost)))
         weights[0, : len(won)] = beaten[ahead]
         weights[1, len(won) :] = 1.0
         place = np.concatenate([won, self._first[label[row]] + self._grades(lost)])
         tally = Tally.of(self._n_places, place, weights)
-        return tally, grade.astype(np.int32), np.where(ahead, own, np.inf)
+        return tally, grade.astype(np.int32), np.where(ahead, time, np.inf)
 
     def levels(self, tally: Tally) -> GradeLevels:
         """Return the smallest level at which each grade is kept, given the counts of all blocks."""
@@ -240,7 +240,7 @@ class Losses:
         return np.asarray(np.maximum(bits - (top - self._steps), 0), dtype=np.int64)
 
 
-def _losses(Z: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _losses(Z: np.ndarray, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows of the classes that beat a label, and their times.
 
     A class that does not itself beat half of the others is left out: as a label it would not
@@ -249,5 +249,5 @@ def _losses(Z: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     # The class at place p, from 0, beats c - 1 - p others: at least half of them up to this p.
     last = (Z.shape[1] + 1) // 2 - 1
     limit = np.partition(Z, last, axis=1)[:, last]
-    row, column = np.nonzero((own[:, None] > Z) & (limit[:, None] >= Z))
+    row, column = np.nonzero((time[:, None] > Z) & (limit[:, None] >= Z))
     return row, Z[row, column]

@@ -188,16 +188,16 @@ def places_in(classes: np.ndarray, labels: Any) -> np.ndarray:
         return np.empty(0, dtype=np.intp)
     if values.dtype.kind == classes.dtype.kind and values.dtype.kind in _PLAIN:
         # A label above all classes would index past the end.
-        found = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
-        return np.asarray(np.where(classes[found] == values, found, -1))
+        position = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
+        return np.asarray(np.where(classes[position] == values, position, -1))
     distinct = encode_labels(values, "labels")
     known, wanted = _keys(classes, distinct.classes)
     place: dict[Hashable, int] = {}
-    for position, key in enumerate(known):
+    for number, key in enumerate(known):
         # Beside numbers, the classes "1" and "1.0" have one key: the first counts.
-        place.setdefault(key, position)
-    found = np.array([place.get(key, -1) for key in wanted], dtype=np.intp)
-    return np.asarray(found[distinct.codes])
+        place.setdefault(key, number)
+    position = np.array([place.get(key, -1) for key in wanted], dtype=np.intp)
+    return np.asarray(position[distinct.codes])
 
 
 def _keys(first: np.ndarray, second: np.ndarray) -> tuple[list[Hashable], list[Hashable]]:

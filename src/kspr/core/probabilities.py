@@ -91,5 +91,5 @@ def memorised_share(probabilities: np.ndarray, label: np.ndarray) -> float:
     """
     top = probabilities.max(axis=1)
     unsure = np.argsort(top, kind="stable")[: max(1, len(label) // 4)]
-    own = probabilities[unsure, label[unsure]]
-    return float(np.mean(own == top[unsure]))
+    of_label = probabilities[unsure, label[unsure]]
+    return float(np.mean(of_label == top[unsure]))

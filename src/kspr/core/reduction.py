@@ -141,8 +141,8 @@ def _leading(matrices: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
     p = matrices.shape[-1]
     if 8 * d < p:
         # The few that are wanted take a third of the time of all.
-        found = [eigh(matrix, subset_by_index=(p - d, p - 1)) for matrix in matrices]
-        values, vectors = (np.stack(parts) for parts in zip(*found, strict=True))
+        pairs = [eigh(matrix, subset_by_index=(p - d, p - 1)) for matrix in matrices]
+        values, vectors = (np.stack(parts) for parts in zip(*pairs, strict=True))
     else:
         values, vectors = np.linalg.eigh(matrices)
     # Both sort ascending: the leading directions are the last columns.

@@ -228,11 +228,11 @@ def _jitter(gram: np.ndarray) -> np.ndarray:
 
 def most_confident(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the highest-scoring class of each row other than its label."""
-    own = one_hot(labels, scores.shape[-1], bool)
+    is_label = one_hot(labels, scores.shape[-1], bool)
     scores = scores if scores.dtype.kind == "f" else scores.astype(np.float64)
     # Log-probabilities may hold -inf; every other class still comes before the label.
     finite = np.maximum(scores, np.finfo(scores.dtype).min)
-    return np.asarray(np.argmax(np.where(own, -np.inf, finite), axis=-1))
+    return np.asarray(np.argmax(np.where(is_label, -np.inf, finite), axis=-1))
 
 
 def closed_form_times(prediction: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -249,10 +249,10 @@ def all_times(prediction: np.ndarray) -> np.ndarray:
     return np.asarray(np.sqrt(_squares(prediction, prediction)))
 
 
-def _squares(prediction: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Return ``|e_k - p|^2`` for the classes k whose entries of `prediction` are `own`."""
+def _squares(prediction: np.ndarray, entries: np.ndarray) -> np.ndarray:
+    """Return ``|e_k - p|^2`` for the classes k whose entries of `prediction` are `entries`."""
     shown = prediction.astype(np.float64)
     # 1 + |p|^2 - 2 p_k needs one pass over the classes, whatever k is.
     size = np.sum(shown * shown, axis=-1, keepdims=True)
     # For a perfect fit rounding can leave it just below 0.
-    return np.asarray(np.maximum(1.0 + size - 2.0 * own.astype(np.float64), 0.0))
+    return np.asarray(np.maximum(1.0 + size - 2.0 * entries.astype(np.float64), 0.0))

@@ -21,7 +21,6 @@ from kspr.report.contents import (
     statistic_of,
 )
 from kspr.selectors import Selection
-from kspr.selectors.options import DOUBTING
 from kspr.selectors.verdict import doubted_rows, probably_wrong
 
 ID_LENGTH = 22
@@ -96,14 +95,14 @@ def judge(
 
 def _bar(selection: Selection, rows: np.ndarray) -> list[float]:
     shown = selection.suspicion
-    if selection.control not in DOUBTING:
+    if not selection.doubt_is_chance:
         # Times have no upper end of their own.
         shown = shown / max(float(shown.max()), 1e-12)
     return [float(value) for value in shown[rows]]
 
 
 def _in_words(selection: Selection, rows: np.ndarray) -> list[str]:
-    if selection.control in DOUBTING:
+    if selection.doubt_is_chance:
         return [f"doubt {share(value)}" for value in selection.doubt[rows].tolist()]
     word = scale_of(selection).short
     times = [f"{word} {number(value)}" for value in selection.selection_time[rows].tolist()]

@@ -17,7 +17,6 @@ from markupsafe import Markup
 from kspr._text import percent, unbroken, visible
 from kspr.errors import InputError, UnreadableItemError
 from kspr.selectors import Selection
-from kspr.selectors.options import DOUBTING
 from kspr.sources.records import Items
 
 if TYPE_CHECKING:
@@ -296,7 +295,7 @@ def statistic_of(selection: Selection) -> np.ndarray:
 
     Labels that lost to their knockoff have an infinite doubt, and are shown by their time.
     """
-    if selection.control in DOUBTING:
+    if selection.doubt_is_chance:
         return selection.doubt
     if selection.control is None:
         # Rows of first answers have an infinite doubt.

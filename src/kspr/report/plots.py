@@ -20,7 +20,6 @@ from kspr.core.labels import truly_clean
 from kspr.errors import InputError
 from kspr.report.contents import level, name, scale_of, statistic_of
 from kspr.selectors import Selection
-from kspr.selectors.options import DOUBTING
 from kspr.selectors.provenance import NoiseEstimate
 from kspr.selectors.validation import check_count
 from kspr.selectors.verdict import doubted_rows, estimated_share
@@ -148,7 +147,7 @@ def _muted() -> str:
 
 def _edges(selection: Selection, bins: int) -> np.ndarray:
     """Return edges of bins for nearly all rows; the few beyond count in the first and last bin."""
-    if selection.control in DOUBTING:
+    if selection.doubt_is_chance:
         return np.linspace(0.0, 1.0, bins + 1)
     low, high = np.quantile(statistic_of(selection), [0.001, 0.999])
     # Thresholds are in view too, but one far out must not squeeze all rows into one bin.

@@ -20,7 +20,6 @@ from kspr._text import visible, write_csv
 from kspr.errors import InputError
 from kspr.review.session import ONE_BY_ONE, Filters, Session, Suspects, check_reviewer
 from kspr.runs.review_log import Queue
-from kspr.selectors.options import DOUBTING
 
 _KEEP = {"cache-control": "private, max-age=3600"}
 """Headers of content: the rows of a run do not change while it is reviewed."""
@@ -127,7 +126,7 @@ class _Api:
                 "classes": session.shown_names,
                 "reviewer": session.settings.reviewer,
                 "blind": session.settings.blind,
-                "has_doubt": session.fitted.control in DOUBTING,
+                "has_doubt": session.fitted.doubt_is_chance,
                 "guidelines": session.guidelines,
             }
         )

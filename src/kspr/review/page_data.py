@@ -11,13 +11,12 @@ import numpy as np
 from kspr._text import percent, shorten, visible
 from kspr.errors import InputError, UnreadableItemError
 from kspr.report.contents import Contents
-from kspr.runs.answers import Checks, apply_checks
+from kspr.runs.checks import Checks, apply_checks
 from kspr.runs.review_log import CANNOT_TELL, FILED
 from kspr.runs.run import Run
 from kspr.runs.verify import agreements
 from kspr.selectors import Selection
 from kspr.selectors.estimates import MOST_CHECKS, checks_needed
-from kspr.selectors.options import DOUBTING
 from kspr.selectors.plan import Plan
 
 _LONGEST_LABEL = 160
@@ -107,7 +106,7 @@ class Details:
     def brief(self, position: int) -> dict[str, Any]:
         """Return the labels of a row, and what it is called."""
         given, suggested = int(self.given[position]), int(self.suggested[position])
-        has_doubt = self._fitted.control in DOUBTING
+        has_doubt = self._fitted.doubt_is_chance
         return {
             "position": position,
             "id": shown_name(self._run.row_id[position]),
@@ -298,7 +297,7 @@ class Progress:
 
         With all checks done and q reached there is nothing to forecast, but something to estimate.
         """
-        if selection.control not in DOUBTING:
+        if not selection.doubt_is_chance:
             return ""
         done, total = len(checks.reached), len(checks.positions)
         if reached and not checks.unanswered:

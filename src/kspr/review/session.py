@@ -12,12 +12,19 @@ import numpy as np
 from kspr._text import shorten, visible
 from kspr.errors import InputError
 from kspr.review.page_data import Details, Progress, shown_name
-from kspr.runs.answers import CANNOT_TELL, NO_CLASS, Checks, apply_checks, planned, read_checks
+from kspr.runs.checks import Checks, apply_checks, planned, read_checks
 from kspr.runs.draws import set_draw
-from kspr.runs.review_log import FILED, Opinion, Queue, ReviewLog, standing_entries
+from kspr.runs.review_log import (
+    CANNOT_TELL,
+    FILED,
+    NO_CLASS,
+    Opinion,
+    Queue,
+    ReviewLog,
+    standing_entries,
+)
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
-from kspr.selectors.options import DOUBTING
 from kspr.selectors.plan import Plan
 from kspr.sources.readers.file_checks import check_file
 
@@ -366,7 +373,7 @@ class Suspects:
         session = self._session
         fitted = session.fitted
         keep = np.ones(len(fitted), dtype=bool) if filters.every else ~session.kept
-        if fitted.control in DOUBTING:
+        if fitted.doubt_is_chance:
             # A large error rate keeps labels that are probably wrong: they are shown all the same.
             keep |= fitted.doubt > 0.5
         # Rows of the draw are answered in Check, where they are not picked.
@@ -376,7 +383,7 @@ class Suspects:
         answered[list(answers)] = True
         # What was answered is shown also where it is no suspect.
         keep = answered if filters.answered else keep & ~answered
-        if filters.doubt > 0 and fitted.control in DOUBTING:
+        if filters.doubt > 0 and fitted.doubt_is_chance:
             keep = keep & (fitted.doubt >= filters.doubt)
         if filters.text.strip():
             keep = keep & self._search(filters.text.strip().lower(), np.flatnonzero(keep))

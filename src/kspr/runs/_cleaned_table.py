@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 
 from kspr.errors import InputError
 from kspr.runs.run import Run
-from kspr.selectors.options import DOUBTING
 from kspr.sources.formats import Format, delimiter_of
 from kspr.sources.opening import label_column
 from kspr.sources.pairs import Pairs
@@ -108,7 +107,7 @@ def marks(run: Run, chosen: np.ndarray) -> dict[str, pa.Array]:
         level = selection.q_value[chosen].astype(np.float64)
         # Nothing where no level keeps a row: JSON and many readers have no infinity.
         columns["kspr_q_value"] = pa.array(level, mask=~np.isfinite(level))
-    if selection.control in DOUBTING:
+    if selection.doubt_is_chance:
         columns["kspr_doubt"] = pa.array(selection.doubt[chosen])
     return columns
 

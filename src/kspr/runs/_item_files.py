@@ -15,7 +15,7 @@ import numpy as np
 from kspr._files import write_json, write_text
 from kspr._packages import version
 from kspr.errors import InputError, UnreadableItemError
-from kspr.runs.answers import CANNOT_TELL, NO_CLASS
+from kspr.runs.review_log import CANNOT_TELL, NO_CLASS
 from kspr.runs.run import Run
 from kspr.sources.readers.file_checks import shown
 from kspr.sources.readers.json_tables import CONTROL

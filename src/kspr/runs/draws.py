@@ -10,14 +10,13 @@ from pyarrow.types import is_nested
 
 from kspr._files import staged
 from kspr._text import write_csv
-from kspr.errors import InputError, UnreadableItemError
-from kspr.noise import check_seed
-from kspr.runs.answers import BESIDE, Checks, begin_checks, read_checks, write_checks
+from kspr.errors import InputError, UnreadableItemError, check_seed
+from kspr.runs.answers import BESIDE
+from kspr.runs.checks import Checks, begin_checks, read_checks, write_checks
 from kspr.runs.run import Run, load_run
 from kspr.selectors import Selection
 from kspr.selectors.checked import Drawn, Guarantee
 from kspr.selectors.estimates import checks_needed
-from kspr.selectors.options import DOUBTING
 from kspr.selectors.plan import Plan
 from kspr.selectors.validation import check_rate
 from kspr.sources.records import Items
@@ -254,14 +253,14 @@ def drawable(fitted: Selection, checks: Checks) -> np.ndarray:
 
 def n_needed(selection: Selection, checks: Checks, done: int = 0) -> int | None:
     """Return about how many checks reach q, more than those `done`; None if unknown."""
-    if selection.control not in DOUBTING:
+    if not selection.doubt_is_chance:
         return None
     return checks_needed(selection, checks.q, checks.guarantee, checks.confidence, done)
 
 
 def forecast_of(selection: Selection, checks: Checks, n: int) -> tuple[tuple[int, float], ...]:
     """Return `n` checks and multiples of that, with the share of right labels to expect of each."""
-    if selection.control not in DOUBTING:
+    if not selection.doubt_is_chance:
         return ()
     how: Any = {name: getattr(checks, name) for name in ("q", "guarantee", "confidence")}
     sizes = [times * n for times in _FORECASTS if times * n <= len(selection)]

@@ -13,7 +13,7 @@ import pyarrow as pa
 from kspr._files import read_sealed, staged, write_parquet, write_sealed
 from kspr.errors import InputError
 from kspr.features.loading import Loaded, stored_features
-from kspr.runs.answers import Checks, apply_checks, read_checks, write_checks
+from kspr.runs.checks import Checks, apply_checks, read_checks, write_checks
 from kspr.runs.rows import ROWS, Joined, JoinedItems, RunRows, join_rows, read_rows, row_tables
 from kspr.runs.storage import load_selection, save_selection
 from kspr.selectors import Selection

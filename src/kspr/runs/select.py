@@ -12,7 +12,9 @@ import pyarrow as pa
 from kspr._files import read_json
 from kspr.errors import InputError
 from kspr.features.loading import Loaded, check_rows_alone, load
-from kspr.runs.answers import CANNOT_TELL, Answers, Checks, begin_checks, read_answers
+from kspr.runs.answers import Answers, read_answers
+from kspr.runs.checks import Checks, begin_checks
+from kspr.runs.review_log import CANNOT_TELL
 from kspr.runs.rows import rows_of
 from kspr.runs.run import CONSENSUS, Origin, Run, check_folder, origin_of, save_run
 from kspr.selectors import (

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from kspr._arrow import as_array, parquet_names, read_parquet
 from kspr._files import read_sealed, staged, write_parquet, write_sealed
 from kspr.errors import InputError
-from kspr.runs.answers import apply_checks, read_checks
+from kspr.runs.checks import apply_checks, read_checks
 from kspr.selectors import Selection
 from kspr.selectors.checked import Checked, Drawn, Guarantee
 from kspr.selectors.cut_groups import CutGroups, cut_group_columns

@@ -11,18 +11,10 @@ import numpy as np
 
 from kspr.core.shares import clopper_pearson_interval
 from kspr.errors import InputError
-from kspr.runs.answers import (
-    CANNOT_TELL,
-    Answers,
-    Checks,
-    apply_checks,
-    begin_checks,
-    planned,
-    read_answers,
-    write_checks,
-)
+from kspr.runs.answers import Answers, read_answers
+from kspr.runs.checks import Checks, apply_checks, begin_checks, planned, write_checks
 from kspr.runs.draws import check_q, check_same, forecast_of, n_needed
-from kspr.runs.review_log import FILED, Opinion
+from kspr.runs.review_log import CANNOT_TELL, FILED, Opinion
 from kspr.runs.run import Run, load_run
 from kspr.selectors.checked import Drawn, Guarantee
 from kspr.selectors.estimates import Estimates

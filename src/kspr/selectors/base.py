@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, _safe_indexing, check_random_state
 
 from kspr import _packages
-from kspr.noise import check_seed
+from kspr.errors import check_seed
 from kspr.selectors.provenance import Manifest
 from kspr.selectors.selection import Selection
 

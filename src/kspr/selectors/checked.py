@@ -15,8 +15,7 @@ from kspr.core.conformal import (
     loose_pool,
 )
 from kspr.core.labels import places_in
-from kspr.errors import InputError
-from kspr.noise import check_seed
+from kspr.errors import InputError, check_seed
 from kspr.selectors.validation import check_choice, check_count, check_rate
 
 __all__ = [

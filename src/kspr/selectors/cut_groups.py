@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kspr._text import text_table
-from kspr.selectors.options import DOUBTING, MODELLED, NOT_HELD, UNSEEN
+from kspr.selectors.options import MODELLED, NOT_HELD, UNSEEN
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
@@ -206,7 +206,7 @@ def cut_apart(selection: Selection, q: float) -> Selection:
     over all classes holds as before.
     """
     groups, level = selection.cut_groups, selection.q_value
-    if selection.control not in DOUBTING or level is None or (groups.class_code >= 0).any():
+    if not selection.doubt_is_chance or level is None or (groups.class_code >= 0).any():
         return selection
     far, _, n_kept = far_classes(selection, level <= q, q)
     # A large class has its part in the rate over all classes, which holds: the notice names it.

@@ -13,7 +13,6 @@ from kspr.core.conformal import loose_pool
 from kspr.core.shares import Estimate, assisted_share, combined, plain_share
 from kspr.errors import InputError
 from kspr.selectors.checked import Guarantee, steps_of
-from kspr.selectors.options import DOUBTING
 
 if TYPE_CHECKING:
     from kspr.selectors.checked import Checked
@@ -116,7 +115,7 @@ def estimate(selection: Selection) -> Estimates:
         return float(n_kept / max(n_kept + left.sum() * (1 - wrong_left), 1e-9))
 
     elsewhere = ~frame
-    model = selection.control in DOUBTING and elsewhere.any()
+    model = selection.doubt_is_chance and elsewhere.any()
     return Estimates(
         drawn_from="pool" if checked.drawn == "pool" else "all",
         n_rows=int(frame.sum()),
@@ -137,7 +136,7 @@ def noise_rate(selection: Selection, checked: Checked) -> Estimate | None:
     """
     rows, wrong = checked.rows[checked.sampled], ~checked.right[checked.sampled]
     frame, chance = _drawn_from(selection, checked), _chance(selection)
-    if not rows.size or not (frame.all() or selection.control in DOUBTING):
+    if not rows.size or not (frame.all() or selection.doubt_is_chance):
         return None
     found = assisted_share(wrong, chance[rows], float(chance[frame].mean()))
     part, beyond = float(frame.mean()), float(chance[~frame].sum()) / len(frame)
@@ -153,7 +152,7 @@ def _drawn_from(selection: Selection, checked: Checked) -> np.ndarray:
 
 def _chance(selection: Selection) -> np.ndarray:
     """Return the fit's chance that each label is wrong; the same for all where it gives none."""
-    if selection.control in DOUBTING:
+    if selection.doubt_is_chance:
         return selection.doubt
     return np.broadcast_to(0.0, len(selection))
 
@@ -272,7 +271,7 @@ def _best_recall(ordered: np.ndarray, q: float) -> float | None:
 
 def _chances(selection: Selection) -> Callable[[np.ndarray], np.ndarray]:
     """Return how likely a label of some doubt is wrong, by the answers that are there."""
-    if selection.control not in DOUBTING:
+    if not selection.doubt_is_chance:
         raise InputError(
             "A forecast needs the chance that a label is wrong, which only control='transition' "
             f"estimates, got {selection.control!r}."

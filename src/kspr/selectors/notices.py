@@ -11,7 +11,7 @@ import numpy as np
 from kspr._text import percent, shorten
 from kspr.core.duplicates import conflicting
 from kspr.selectors.cut_groups import far_classes
-from kspr.selectors.options import DOUBTING, MODELLED, NOT_HELD, UNSEEN
+from kspr.selectors.options import MODELLED, NOT_HELD, UNSEEN
 from kspr.selectors.verdict import has_checks, probably_wrong
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def notices(selection: Selection) -> tuple[Notice, ...]:
 
 def _unshown(selection: Selection) -> tuple[Notice, ...]:
     """Return the notice about classes that the features may not show, or none."""
-    if selection.control not in DOUBTING or has_checks(selection):
+    if not selection.doubt_is_chance or has_checks(selection):
         return ()
     n_classes = len(selection.classes)
     size = np.bincount(selection.label_code, minlength=n_classes)
@@ -97,7 +97,7 @@ def _uneven(selection: Selection) -> tuple[Notice, ...]:
     groups, kept = selection.cut_groups, selection.clean_mask
     together = groups.class_code < 0
     # A cut per class holds q in each; checks, and a model that has none, say nothing of classes.
-    if selection.control not in DOUBTING or not together.any():
+    if not selection.doubt_is_chance or not together.any():
         return ()
     far, wrong, n_kept = far_classes(selection, kept, float(groups.q_asked[0]))
     listed = groups.class_code[~together]

@@ -203,9 +203,14 @@ class Selection:
         return SEEN_LABELS if self.manifest.seen_labels else ASSUMPTIONS[self.control]
 
     @property
+    def doubt_is_chance(self) -> bool:
+        """Whether `doubt` is the estimated chance that the label is wrong."""
+        return self.control in DOUBTING
+
+    @property
     def suspicion(self) -> np.ndarray:
         """What suspects are ranked by, largest first: the doubt, or else the selection time."""
-        return self.doubt if self.control in DOUBTING else self.selection_time
+        return self.doubt if self.doubt_is_chance else self.selection_time
 
     def at(self, q: float) -> "Selection":
         """Return the selection at the error rate `q`, without fitting again.
@@ -414,7 +419,7 @@ class Selection:
                 f"curve() needs an error rate, which {self.manifest.method} does not have before "
                 "rows are checked."
             )
-        chance = self.doubt if self.control in DOUBTING else None
+        chance = self.doubt if self.doubt_is_chance else None
         return trace_curve(self.q_value, self.cut_group, chance)
 
     def ends(self) -> Ends:

@@ -13,8 +13,7 @@ from kspr._progress import Progress
 from kspr._text import text_table
 from kspr.core.labels import Labels
 from kspr.core.transition import MANY_CLASSES
-from kspr.errors import InputError
-from kspr.noise import check_seed
+from kspr.errors import InputError, check_seed
 from kspr.selectors.flips import ESTIMATED, HARD, KINDS, FlipData, flip
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
 from kspr.selectors.options import MODELLED

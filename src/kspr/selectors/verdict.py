@@ -13,7 +13,7 @@ import numpy as np
 from kspr._text import percent
 from kspr.errors import InputError
 from kspr.selectors.checked import CANNOT_TELL
-from kspr.selectors.options import DOUBTING, NOT_HELD, UNSEEN
+from kspr.selectors.options import NOT_HELD, UNSEEN
 
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
@@ -82,7 +82,7 @@ def verdict(selection: Selection) -> Verdict:
         return Verdict(n_wrong, n_uncertain, float("nan"), (found, kept_by, _CHECK))
     some = f"{n_wrong:,} of {n:,}" if n_wrong else f"None of {n:,}"
     found = f"{some} labels {'fits' if n_wrong == 1 else 'fit'} worse than another one."
-    if selection.control in DOUBTING:
+    if selection.doubt_is_chance:
         found = f"{some} labels {_are(n_wrong)} probably wrong."
     more = "more " if n_wrong else ""
     uncertain = f"{n_uncertain:,} {more}{_are(n_uncertain)} uncertain" if n_uncertain else ""
@@ -163,7 +163,7 @@ def doubted_rows(selection: Selection) -> np.ndarray:
 
     Without a chance of being wrong, suspects only.
     """
-    if selection.control not in DOUBTING:
+    if not selection.doubt_is_chance:
         return selection.suspect_indices
     kept = np.flatnonzero(selection.clean_mask & probably_wrong(selection))
     worst = kept[np.argsort(-selection.suspicion[kept], kind="stable")]
@@ -177,7 +177,7 @@ def probably_wrong(selection: Selection) -> np.ndarray:
     fits better. The answer of a person decides in any case.
     """
     wrong = selection.suggested_code != selection.label_code
-    if selection.control in DOUBTING:
+    if selection.doubt_is_chance:
         wrong = selection.doubt > 0.5
     checked = selection.checked
     if checked is not None:
@@ -209,7 +209,7 @@ def estimated_share(selection: Selection) -> float:
     if not known.any():
         return float("nan")
     rest = cut_groups.class_code < 0
-    if selection.control in DOUBTING and rest.any() and not rest.all():
+    if selection.doubt_is_chance and rest.any() and not rest.all():
         # The levels of the rest count the classes, too, that are cut by themselves.
         group, kept = selection.cut_group, selection.clean_mask
         wrong = np.bincount(group[kept], selection.doubt[kept], len(estimate))
@@ -227,7 +227,7 @@ def basis(selection: Selection) -> str | None:
     lines = [selection.assumption]
     if selection.doubt_by_people is not None and selection.clean_mask.any():
         lines.append(f"Wrong among the kept: {ends(selection)}")
-    if selection.control in DOUBTING:
+    if selection.doubt_is_chance:
         by_model = selection.manifest.method == "ProbabilitySelector"
         unchecked = _UNCHECKED_MODEL if by_model else _UNCHECKED
         lines.append(_UNCHECKED_CROWD if selection.control == "annotators" else unchecked)

@@ -8,8 +8,7 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
-from kspr.errors import InputError
-from kspr.noise import check_seed
+from kspr.errors import InputError, check_seed
 from kspr.selectors import from_preset
 from kspr.selectors.options import ControlName
 from kspr.selectors.presets import AnySelector

@@ -106,14 +106,10 @@ def make_pieces(
     order = order[np.argsort(codes[order], kind="stable")]
     counts = np.bincount(codes, minlength=1 + max(int(g.max()) for g in groups))
     first = np.cumsum(counts) - counts
-    made = []
-    for group in groups:
-        members = _Members(order, first[group], counts[group], group)
-        if samples_per_class is None:
-            made.append(_whole(members))
-        else:
-            made.append(_balanced(members, samples_per_class))
-    return _merge_equal_shapes(made)
+    by_group = (_Members(order, first[group], counts[group], group) for group in groups)
+    if samples_per_class is None:
+        return _merge_equal_shapes(map(_whole, by_group))
+    return _merge_equal_shapes(_balanced(members, samples_per_class) for members in by_group)
 
 
 @dataclass(frozen=True)
@@ -182,9 +178,9 @@ def _whole(members: _Members) -> Pieces:
     return Pieces(index, labels, valid, valid, members.classes[None])
 
 
-def _merge_equal_shapes(made: list[Pieces]) -> list[Pieces]:
+def _merge_equal_shapes(all_pieces: Iterable[Pieces]) -> list[Pieces]:
     by_shape: dict[tuple[int, ...], list[Pieces]] = {}
-    for pieces in made:
+    for pieces in all_pieces:
         # Only pieces of one shape fit into one array; groups can differ in their number of classes.
         key = (*pieces.index.shape[1:], pieces.classes.shape[1])
         by_shape.setdefault(key, []).append(pieces)

@@ -73,14 +73,14 @@ def judge(
     # Block by block: the predictions of all rows are never held at once.
     for block in row_blocks(flat[1], flat[0] * n_classes):
         # Each half is judged by what the other has learned.
-        prediction, own = Q[:, block, :] @ beta, labels[:, block]
+        prediction, label = Q[:, block, :] @ beta, labels[:, block]
         if given is not None:
             other = given[:, block]
         else:
-            other = most_confident(prediction if shown is None else shown[:, block, :], own)
+            other = most_confident(prediction if shown is None else shown[:, block, :], label)
         # Step ii, Eq. spr-permute in closed form, and then Eq. w of step iii.
         Z, Z_tilde = (
-            penalised_times(prediction, labels, procedure.penalty) for labels in (own, other)
+            penalised_times(prediction, labels, procedure.penalty) for labels in (label, other)
         )
         W = procedure.statistic(Z, Z_tilde)
         parts.append((Z, Z_tilde, W, other, np.argmax(prediction, axis=-1)))

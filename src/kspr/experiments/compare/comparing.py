@@ -17,11 +17,10 @@ from kspr._progress import Progress, ProgressMode
 from kspr.core.labels import Labels, same_label, truly_clean
 from kspr.core.metrics import selection_quality
 from kspr.core.reduction import fit_pca
-from kspr.errors import InputError, KsprError
+from kspr.errors import InputError, KsprError, check_seed
 from kspr.experiments.compare.comparison import ORACLE, REFERENCES, Comparison, Trial, TrialLog
 from kspr.experiments.compare.peers import PEERS, Judged, Peer, Shared, charge, import_needs
 from kspr.features.loading import load, load_test
-from kspr.noise import check_seed
 from kspr.selectors import KnockoffsSPR
 from kspr.selectors.base import versions
 from kspr.selectors.look import look
