@@ -97,6 +97,15 @@ def test_a_full_disk_or_an_interrupt_leaves_nothing_half_written(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_full_disk_without_a_name_is_called_no_file(table, tmp_path, monkeypatch, capsys):
+    def fail(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_table", fail)
+    message = fails("select", table, *SAID, "--out", tmp_path / "r", capsys=capsys)
+    assert message == "kspr: No space left on device\n"
+
+
 @pytest.mark.parametrize("command", ["report", "evaluate", "export"])
 def test_what_is_no_run_is_refused(command, tmp_path, capsys):
     extra = ["--out", tmp_path / "x.csv"] if command == "export" else []

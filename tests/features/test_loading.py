@@ -213,3 +213,16 @@ def test_what_depends_on_other_rows_is_refused_without_their_encoder(tmp_path):
     check_rows_alone(mixed, with_encoder(AS_FOUND, mixed.encoder))
     plain = ReadOptions(features="y")
     check_rows_alone(load(tmp_path / "x.csv", plain, AS_SHIPPED).records, plain)
+
+
+def test_features_that_look_like_chances_of_the_classes_are_named(tmp_path):
+    """Whoever forgets --probabilities is told; whoever names the features is not."""
+    rng = np.random.default_rng(0)
+    chances = rng.dirichlet(np.ones(3), 60)
+    label = np.array(["ant", "bee", "cow"])[np.arange(60) % 3]
+    for X, told in ((chances, True), (2 * chances, False), (chances[:, :2], False)):
+        np.savez(tmp_path / "d.npz", X=X, y=label)
+        for options, asked in ((ReadOptions(), False), (ReadOptions(features="X"), True)):
+            loaded = load(tmp_path / "d.npz", options, EmbedSettings(), labelled=True)
+            found = any("look like class probabilities" in note for note in loaded.records.notes)
+            assert found is (told and not asked)

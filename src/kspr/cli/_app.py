@@ -153,7 +153,9 @@ def _run(given: list[str]) -> None:
         sentence = _missing(error, called) or " ".join(str(error).split())
         _stop(sentence if called is None else common.with_dashes(sentence, called), 2)
     except OSError as error:
-        _stop(f"{error.filename or 'file'}: {error.strerror or error}", 2)
+        # A full disk has no name.
+        where = f"{error.filename}: " if error.filename else ""
+        _stop(f"{where}{error.strerror or error}", 2)
     except MemoryError:
         _stop("not enough memory; reduce --dimensions, or split with --samples-per-class.", 2)
     except KeyboardInterrupt as stop:

@@ -133,7 +133,10 @@ def _loaded(
     if labelled:
         label = _at(_labels(records), wanted)
         check_labels(label)
-        records = replace(records, notes=(*records.notes, *_several_labels(label)))
+        told = _several_labels(label)
+        if options.features is None and options.columns is None:
+            told += _like_probabilities(records.features, label)
+        records = replace(records, notes=(*records.notes, *told))
     # A source of class probabilities may have neither features nor items.
     if records.features is not None or records.items is None or not embed:
         return Loaded(records, _at(records.features, wanted), wanted)
@@ -291,6 +294,20 @@ def _are_fractions(labels: set[Any]) -> bool:
         return any(float(label) % 1 for label in labels)
     except (TypeError, ValueError):
         return False
+
+
+def _like_probabilities(features: np.ndarray | None, label: np.ndarray) -> tuple[str, ...]:
+    """Return a note for features that look like chances of the classes, or none."""
+    some = None if features is None else np.asarray(features[:1000])
+    if some is None or (some < 0).any() or (np.abs(some.sum(axis=1) - 1) > 0.01).any():
+        return ()
+    if some.shape[1] != len(np.unique(label)):
+        return ()
+    return (
+        "The features look like class probabilities: a column for each class, and each row sums to "
+        "1. If a model of yours made them, pass --probabilities (or --kind probabilities for an "
+        "npy file), which judges by them as they are.",
+    )
 
 
 def _several_labels(label: np.ndarray) -> tuple[str, ...]:
