@@ -16,8 +16,6 @@ from kspr.sources.pairs import Pairs
 from kspr.sources.readers.table import Columns, Table
 from kspr.sources.writing import write_batches
 
-__all__ = ["Outcome", "marks", "write_rows"]
-
 _BLOCK = 1 << 18
 """Rows that are written at a time."""
 _Cells = Callable[[pa.RecordBatch, np.ndarray], pa.Array]

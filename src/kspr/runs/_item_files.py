@@ -21,8 +21,6 @@ from kspr.sources.readers.file_checks import shown
 from kspr.sources.readers.json_tables import CONTROL
 from kspr.sources.records import IMAGE_SUFFIXES, Items
 
-__all__ = ["ANNOTATION_WRITERS", "class_folders", "config_beside", "write_images"]
-
 _SUFFIXES = {
     **{b"\xff\xd8": ".jpg", b"\x89P": ".png", b"GI": ".gif", b"BM": ".bmp", b"RI": ".webp"},
     **{b"II": ".tif", b"MM": ".tif", b"P2": ".pgm", b"P5": ".pgm", b"P3": ".ppm", b"P6": ".ppm"},

@@ -29,8 +29,6 @@ from kspr.sources.records import all_distinct
 if TYPE_CHECKING:
     from kspr.runs.rows import RunRows
 
-__all__ = ["BESIDE", "Answers", "read_answers"]
-
 BESIDE = "group"
 """In the column `drawn_from`: a row that is shown because one of its group was drawn."""
 _TRUTH = "true_label"

@@ -20,8 +20,6 @@ from kspr.selectors.checked import Drawn, Guarantee
 from kspr.selectors.options import DEFAULT_Q
 from kspr.selectors.plan import Plan
 
-__all__ = ["Checks", "apply_checks", "begin_checks", "planned", "read_checks", "write_checks"]
-
 _FILE = "checks.json"
 
 

@@ -28,8 +28,6 @@ from kspr.sources.parts import FilesTable, Part
 from kspr.sources.readers.tables import roles_of
 from kspr.sources.records import Records, number_texts, row_digests
 
-__all__ = ["EmbeddedParts", "embed_on_cluster", "load_on_cluster"]
-
 _MANY_FILES = 16
 """Files from which on each is a part; fewer are cut into their row groups."""
 _FORMAT = "kspr-embedded-parts-1"

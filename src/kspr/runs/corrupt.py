@@ -15,8 +15,6 @@ from kspr.sources.opening import open_source
 from kspr.sources.options import ReadOptions
 from kspr.sources.writing import write_table
 
-__all__ = ["Corrupted", "Noise", "write_noisy_labels"]
-
 
 @dataclass(frozen=True)
 class Corrupted:

@@ -21,20 +21,6 @@ from kspr.selectors.plan import Plan
 from kspr.selectors.validation import check_rate
 from kspr.sources.records import Items
 
-__all__ = [
-    "COLUMNS",
-    "DEFAULT_CHECKS",
-    "Draw",
-    "check_q",
-    "check_same",
-    "draw_checks",
-    "drawable",
-    "forecast_of",
-    "n_needed",
-    "set_draw",
-    "write_plan",
-]
-
 COLUMNS = ("row", "id", "label", "suggested_label", "true_label", "drawn_from")
 """Columns of a file of answers; a person fills in `true_label`."""
 DEFAULT_CHECKS = 100

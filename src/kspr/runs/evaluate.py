@@ -16,8 +16,6 @@ from kspr.sources.joining import join_label_file
 from kspr.sources.opening import open_source
 from kspr.sources.readers.file_checks import listed
 
-__all__ = ["ClassEvaluation", "Evaluation", "Truth", "evaluate", "evaluate_run", "true_labels"]
-
 
 @dataclass(frozen=True)
 class ClassEvaluation:

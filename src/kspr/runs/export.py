@@ -20,8 +20,6 @@ from kspr.selectors.plan import THRESHOLD
 from kspr.sources.formats import Format, WrittenFormat, written_format
 from kspr.sources.readers.file_checks import listed
 
-__all__ = ["Exported", "RowsShown", "Suspects", "export_run"]
-
 Suspects = Literal["drop", "relabel", "relabel-keep", "keep", "reviewed"]
 RowsShown = Literal["suspects", "drawn", "all"]
 _RELABELLED = ("relabel", "relabel-keep")

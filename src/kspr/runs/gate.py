@@ -25,18 +25,6 @@ from kspr.selectors import Selection
 from kspr.selectors.options import NOT_HELD, UNSEEN
 from kspr.selectors.validation import check_rate
 
-__all__ = [
-    "Claim",
-    "Comparison",
-    "Evidence",
-    "Gate",
-    "Requirement",
-    "claim_of",
-    "gate_run",
-    "lack_of",
-    "write_junit",
-]
-
 Evidence = Literal["checked", "declared", "estimated"]
 """What a rate may rest on: rows drawn by `kspr verify` and checked; rows of which the user says
 that they were drawn at random; or an estimate that needs an assumption on the noise."""

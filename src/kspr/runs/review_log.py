@@ -21,19 +21,6 @@ from typing import Literal, get_args
 
 from kspr.errors import InputError
 
-__all__ = [
-    "CANNOT_TELL",
-    "FILED",
-    "NO_CLASS",
-    "Entry",
-    "Opinion",
-    "Queue",
-    "ReviewLog",
-    "opinions",
-    "read_log",
-    "standing_entries",
-]
-
 NO_CLASS, CANNOT_TELL = "-", "?"
 """Answers for a row that belongs to none of the classes, and for one that nobody can settle."""
 FILED = "a CSV file"

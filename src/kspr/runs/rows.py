@@ -28,17 +28,6 @@ from kspr.sources.records import (
     row_digests,
 )
 
-__all__ = [
-    "ROWS",
-    "Joined",
-    "JoinedItems",
-    "RunRows",
-    "join_rows",
-    "read_rows",
-    "row_tables",
-    "rows_of",
-]
-
 ROWS = "rows.parquet"
 """File of the rows: their numbers, ids and digests."""
 _BLOCK = 1 << 18

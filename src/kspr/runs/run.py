@@ -25,20 +25,6 @@ from kspr.sources.readers.mixed_tables import Encoder
 from kspr.sources.readers.table import Field, Table
 from kspr.sources.records import Items, Records
 
-__all__ = [
-    "CONSENSUS",
-    "ORIGIN",
-    "Origin",
-    "Run",
-    "check_folder",
-    "describe",
-    "load_run",
-    "origin_document",
-    "origin_of",
-    "read_origin",
-    "save_run",
-]
-
 _FORMAT = 1
 ORIGIN = "run.json"
 """File that says where the rows of a run came from."""

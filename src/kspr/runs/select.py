@@ -35,14 +35,6 @@ from kspr.sources.joining import read_vote_columns
 from kspr.sources.options import AS_FOUND, AS_SHIPPED, EmbedSettings, ReadOptions, with_encoder
 from kspr.sources.pairs import Pairs
 
-__all__ = [
-    "select_by_annotators",
-    "select_by_doubt",
-    "select_new",
-    "select_source",
-    "votes_have_changed",
-]
-
 
 def select_source(
     source: Path,

@@ -10,8 +10,6 @@ from kspr.selectors import KnockoffsSPR
 from kspr.selectors.selfcheck import SelfCheck, selfcheck
 from kspr.sources.options import EmbedSettings, ReadOptions
 
-__all__ = ["check_run", "check_source"]
-
 
 def check_source(
     source: Path,

@@ -20,8 +20,6 @@ from kspr.selectors.options import DOUBTING
 from kspr.selectors.provenance import ASSUMPTIONS, Manifest, NoiseEstimate
 from kspr.selectors.summary import STATUS_MEANING
 
-__all__ = ["load_selection", "save_selection"]
-
 _FORMAT = 4
 _FILES = ("samples.parquet", "cut_groups.parquet", "manifest.json")
 _NOISE = "noise.parquet"

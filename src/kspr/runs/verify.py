@@ -19,16 +19,6 @@ from kspr.runs.run import Run, load_run
 from kspr.selectors.checked import Drawn, Guarantee
 from kspr.selectors.estimates import Estimates
 
-__all__ = [
-    "Agreement",
-    "Reviewed",
-    "Verification",
-    "agreements",
-    "checking_notes",
-    "verification_of",
-    "verify_run",
-]
-
 
 @dataclass(frozen=True)
 class Agreement:

@@ -42,24 +42,6 @@ from kspr.core.votes import with_votes
 from kspr.selectors.parts import Columns, Features, HostFeatures
 from kspr.selectors.provenance import NoiseEstimate
 
-__all__ = [
-    "Compare",
-    "Grade",
-    "Judge",
-    "Judged",
-    "Reduction",
-    "Split",
-    "components",
-    "components_of",
-    "describe_noise",
-    "fit_split",
-    "held_out",
-    "judge",
-    "shares_of",
-    "small_codes",
-    "split_rows",
-]
-
 _SCORE_BLOCK_BYTES = 4 << 20
 """Size of the blocks whose scores are put into one array: several are in work at a time."""
 _SCORE_BYTES = 512 << 20

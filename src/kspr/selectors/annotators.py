@@ -26,13 +26,6 @@ from kspr.selectors.provenance import NoiseEstimate
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import check_choice, check_rate
 
-__all__ = [
-    "AnnotatorSelector",
-    "Annotators",
-    "Crowd",
-    "read_votes",
-]
-
 _SHOWN = 10
 """Annotators that a table shows: those with the lowest accuracy."""
 

@@ -13,8 +13,6 @@ from kspr.errors import check_seed
 from kspr.selectors.provenance import Manifest
 from kspr.selectors.selection import Selection
 
-__all__ = ["BaseSelector", "fingerprint", "plain", "split_rng", "versions"]
-
 _STREAM = 0x6B737072
 """Makes these random numbers differ from those of a caller who uses the same seed."""
 

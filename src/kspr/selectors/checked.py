@@ -18,20 +18,6 @@ from kspr.core.labels import places_in
 from kspr.errors import InputError, check_seed
 from kspr.selectors.validation import check_choice, check_count, check_rate
 
-__all__ = [
-    "CANNOT_TELL",
-    "NO_CLASS",
-    "Checked",
-    "Drawn",
-    "Guarantee",
-    "Ranking",
-    "add_checks",
-    "next_rows",
-    "promise",
-    "read_checked",
-    "steps_of",
-]
-
 Guarantee = Literal["mean", "confidence", "anytime", "anywhere"]
 """What checked rows promise; see `Selection.with_checks`."""
 Drawn = Literal["pool", "all", "chosen"]

@@ -15,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from kspr.selectors.knockoffs_spr import KnockoffsSPR
 
-__all__ = ["CleanedClassifier"]
-
 _Method = Callable[..., np.ndarray]
 
 

@@ -20,8 +20,6 @@ from kspr._progress import Progress, ProgressMode
 from kspr.errors import InputError
 from kspr.selectors.parts import Each, HostFeatures, Result, Task, fold, is_dask, one_blas_thread
 
-__all__ = ["DaskFeatures", "calls", "opened_client", "results"]
-
 _PURPOSE, _EXTRA = "A Dask cluster", "'knockoffs-spr[dask]'"
 _ANSWER_WITHIN = 5.0
 """Seconds in which a scheduler must answer."""

@@ -13,22 +13,6 @@ from kspr.selectors.options import MODELLED, NOT_HELD, UNSEEN
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
-__all__ = [
-    "Curve",
-    "CutGroups",
-    "at_best_f1",
-    "cut_apart",
-    "cut_at",
-    "cut_by_class",
-    "cut_group_columns",
-    "explained",
-    "far_classes",
-    "recut",
-    "trace_curve",
-    "uncut",
-]
-
-
 _FAR = 3.0
 """Estimated rate of a class, over q, from which on it is cut by itself: on CIFAR-10 with common
 noise and with that of people at most 2.6, in classes that are rare or swamped 3.6 to 8.5."""

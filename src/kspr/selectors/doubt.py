@@ -18,8 +18,6 @@ from kspr.selectors.options import RIGHT
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import check_choice, check_rate, on_host
 
-__all__ = ["DoubtSelector"]
-
 _COMPONENTS = 16
 """Components of features that are joined with a doubt."""
 

@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from kspr.selectors.checked import Checked
     from kspr.selectors.selection import Selection
 
-__all__ = [
-    "MOST_CHECKS",
-    "ClassErrors",
-    "Estimates",
-    "checks_needed",
-    "estimate",
-    "expected_recall",
-    "noise_rate",
-]
-
 
 @dataclass(frozen=True)
 class ClassErrors:

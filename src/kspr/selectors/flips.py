@@ -10,8 +10,6 @@ from scipy.sparse import issparse
 
 from kspr.selectors.parts import HostFeatures
 
-__all__ = ["ESTIMATED", "HARD", "KINDS", "FlipData", "flip"]
-
 ESTIMATED = "estimated"
 """More of the noise that is there already, as far as it was estimated."""
 HARD = "hard"

@@ -15,8 +15,6 @@ from kspr.selectors.look import look
 from kspr.selectors.parts import HostFeatures
 from kspr.selectors.validation import check_count, on_host, read_groups, read_labels
 
-__all__ = ["HeldOut", "held_out_probabilities", "held_out_values"]
-
 _FOLDS_KEY = 0x666F6C64
 """Keeps the choice of folds apart from other uses of a seed."""
 

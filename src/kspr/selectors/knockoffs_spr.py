@@ -56,8 +56,6 @@ from kspr.selectors.validation import (
     refuse_dense,
 )
 
-__all__ = ["KnockoffsSPR"]
-
 _STREAM = 0x766F7465
 """Keeps the choice of neighbours apart from the split."""
 _COMPARED = 2_000

@@ -14,8 +14,6 @@ from kspr.core.labels import name_rows
 from kspr.errors import InputError
 from kspr.selectors.parts import Columns, Features
 
-__all__ = ["Census", "look"]
-
 _SEED = 0x636F7079
 """The same data has the same copies, whatever the user's seed is."""
 _SPREAD_ROWS = 2048

@@ -15,8 +15,6 @@ from kspr.selectors.knockoffs_spr import KnockoffsSPR
 from kspr.selectors.provenance import NoiseEstimate
 from kspr.selectors.selection import Selection
 
-__all__ = ["MultiLabelSelector"]
-
 
 @dataclass(eq=False, repr=False)  # scikit-learn is not typed.
 class MultiLabelSelector(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]

@@ -17,8 +17,6 @@ from kspr.selectors.verdict import has_checks, probably_wrong
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
-__all__ = ["Notice", "NoticeClass", "notices"]
-
 MAX_LISTED = 10
 """Largest number of classes that a notice lists; the table of classes has all."""
 _IN_TEXT = 3

@@ -3,26 +3,6 @@
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-__all__ = [
-    "AS_PRESET",
-    "DEFAULT_Q",
-    "DOUBTING",
-    "MODELLED",
-    "NOT_HELD",
-    "RIGHT",
-    "UNSEEN",
-    "AnyControlName",
-    "ControlName",
-    "CutName",
-    "DuplicatesName",
-    "KnockoffName",
-    "LevelName",
-    "PenaltyName",
-    "PresetName",
-    "SelectorOptions",
-    "StatisticName",
-]
-
 PresetName = Literal["default", "paper", "spr"]
 ControlName = Literal["people", "transition", "exchangeable"]
 AnyControlName = Literal["people", "transition", "exchangeable", "paper", "theorem"]

@@ -26,11 +26,6 @@ from kspr.selectors.pieces import Answer, PieceSelector, SplitData, cut_by_piece
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import check_choice, check_rate, on_host
 
-__all__ = [
-    "SPR",
-    "PaperKnockoffsSPR",
-]
-
 
 @dataclass(eq=False, repr=False)
 class PaperKnockoffsSPR(PieceSelector):

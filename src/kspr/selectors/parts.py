@@ -25,22 +25,6 @@ from kspr.errors import InputError
 if TYPE_CHECKING:
     from kspr.selectors.cluster import DaskFeatures
 
-__all__ = [
-    "Columns",
-    "Each",
-    "Features",
-    "HostFeatures",
-    "Result",
-    "Task",
-    "block_rows",
-    "fold",
-    "is_dask",
-    "joined",
-    "one_blas_thread",
-    "sparse_components",
-    "threads",
-]
-
 _BLOCK_FLOATS = 1 << 20
 """Numbers of a block: its features, and what a task makes of them."""
 _BLOCK_ROWS = 1 << 13

@@ -40,8 +40,6 @@ from kspr.selectors.validation import (
     refuse_dense,
 )
 
-__all__ = ["Answer", "PieceSelector", "SplitData", "cut_by_piece"]
-
 _BATCH_BYTES = 16 << 20
 
 Answer = dict[str, np.ndarray]

@@ -15,15 +15,6 @@ from kspr.selectors.validation import check_rate
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
-__all__ = [
-    "PILES",
-    "THRESHOLD",
-    "Plan",
-    "Relabelling",
-    "plan",
-    "relabelling",
-]
-
 _STREAM = 0x74696573
 """Keeps the order of ties apart from a user's own `default_rng(0)`."""
 PILES = ("change", "look at", "leave")

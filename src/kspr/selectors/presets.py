@@ -13,13 +13,6 @@ from kspr.selectors.paper import SPR, PaperKnockoffsSPR
 from kspr.selectors.probability import ProbabilitySelector
 from kspr.selectors.validation import check_choice
 
-__all__ = [
-    "AnySelector",
-    "from_options",
-    "from_preset",
-    "of_kind",
-]
-
 _Other = TypeVar("_Other", ProbabilitySelector, AnnotatorSelector, DoubtSelector)
 AnySelector = SPR | KnockoffsSPR | PaperKnockoffsSPR
 _KINDS: dict[str, type[AnySelector]] = {

@@ -23,12 +23,6 @@ from kspr.selectors.parts import HostFeatures
 from kspr.selectors.selection import Selection
 from kspr.selectors.validation import check_choice, check_count, check_rate, read_labels
 
-__all__ = [
-    "ProbabilitySelector",
-    "order_columns",
-    "read_probabilities",
-]
-
 _MEMORISED = 0.98
 """Agreement with the labels, where the model is least sure, from which on there is a warning."""
 _FEWEST_TO_WARN = 100

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ASSUMPTIONS", "SEEN_LABELS", "Manifest", "NoiseEstimate"]
-
 ASSUMPTIONS = {
     "people": "Assumes that labels go wrong by their true class, and where the data show it more "
     "often on unclear rows: people mislabel the hard cases more often.",

@@ -30,8 +30,6 @@ from kspr.selectors.verdict import Ends
 if TYPE_CHECKING:
     from kspr.report.plots import Plots
 
-__all__ = ["Selection"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection:

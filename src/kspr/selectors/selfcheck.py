@@ -30,8 +30,6 @@ from kspr.selectors.validation import (
 )
 from kspr.selectors.verdict import Ends
 
-__all__ = ["KindCheck", "SelfCheck", "selfcheck"]
-
 Answer = Literal["held", "not held", "cannot tell"]
 
 

@@ -25,8 +25,6 @@ from kspr.selectors.verdict import (
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
-__all__ = ["ClassSummary", "Summary", "summarise"]
-
 STATUS_MEANING = {
     "assumed": "not yet checked by a person",
     "checked": "set by rows that a person has checked",

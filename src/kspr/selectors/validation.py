@@ -18,22 +18,6 @@ from kspr.errors import InputError
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-__all__ = [
-    "check_choice",
-    "check_classes",
-    "check_count",
-    "check_progress",
-    "check_rate",
-    "check_type",
-    "check_types",
-    "on_host",
-    "read_features",
-    "read_groups",
-    "read_labels",
-    "read_reduction",
-    "refuse_dense",
-]
-
 
 def read_features(estimator: "BaseEstimator", X: Any) -> Any:
     """Return features as an array ``(rows, columns)`` of this process, or a sparse matrix.

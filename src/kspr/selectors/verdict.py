@@ -18,19 +18,6 @@ from kspr.selectors.options import NOT_HELD, UNSEEN
 if TYPE_CHECKING:
     from kspr.selectors.selection import Selection
 
-__all__ = [
-    "Ends",
-    "Verdict",
-    "asked_rate",
-    "basis",
-    "doubted_rows",
-    "ends",
-    "estimated_share",
-    "has_checks",
-    "probably_wrong",
-    "verdict",
-]
-
 _CHECK = "Check 100 rows to know."
 _UNCHECKED = (
     "Where people made the labels and 5 % was asked for, 4 to 6 % of the kept labels were "
