@@ -178,3 +178,24 @@ def test_with_very_many_classes_only_hopeless_labels_are_left_out(monkeypatch, p
     close = np.isclose(some, every, rtol=1e-9) | (some > every)
     assert close[~hopeless].all()
     assert np.isclose(some, every, rtol=1e-9)[~hopeless].mean() > 0.9
+
+
+def test_with_thousands_of_classes_unlikely_labels_change_no_other_level(monkeypatch) -> None:
+    c, rng = 4_100, np.random.default_rng(0)
+    right = np.full((400, c), 1e-5)
+    label = rng.integers(0, c, 400)
+    chance = np.where(rng.random(400) < 0.2, rng.random(400) * 0.02, 1 - rng.random(400) ** 3 / 2)
+    right[np.arange(400), label] = chance
+
+    def levels() -> np.ndarray:
+        grading = Grading(c, 400, None, pooled=True)
+        tally, grade = grading.count(right, label)
+        return grading.levels(tally).of(grade, label)
+
+    some = levels()
+    monkeypatch.setattr("kspr.core.grading._VERY_MANY", c)
+    every = levels()
+    unlikely = chance < 0.02
+    assert (some[unlikely] == 1).all()
+    assert (every[unlikely] < 1).any()
+    assert some[~unlikely].tolist() == every[~unlikely].tolist()
