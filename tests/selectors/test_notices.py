@@ -86,7 +86,7 @@ def test_a_large_error_rate_keeps_labels_that_are_probably_wrong_and_says_so(met
     assert (wrong & loose.clean_mask).any()
     n = int(loose.clean_mask.sum())
     both = int((wrong & loose.clean_mask).sum())
-    said = f"Keep {n:,}, {both:,} probably wrong ones among them, and expect"
+    said = f"Keep {n:,} (the error rate allows {both:,} of the probably wrong ones, too) and expect"
     assert said in str(verdict(loose))
     assert verdict(loose).n_probably_wrong == wrong.sum()
 

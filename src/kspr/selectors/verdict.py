@@ -108,8 +108,8 @@ def _expectation(selection: Selection, n_both: int) -> tuple[float, tuple[str, .
     those = "only those"
     if n_both:
         every = "all " if n_kept == len(selection) else ""
-        ones = "one" if n_both == 1 else "ones"
-        those = f"{every}{n_kept:,}, {n_both:,} probably wrong {ones} among them"
+        more = f"the error rate allows {n_both:,} of the probably wrong ones, too"
+        those = f"{every}{n_kept:,} ({more})"
     if has_checks(selection):
         found = selection.estimates()
         value, low, high = map(_rounded, (found.fsr.value, found.fsr.low, found.fsr.high))
@@ -118,13 +118,12 @@ def _expectation(selection: Selection, n_both: int) -> tuple[float, tuple[str, .
     if np.isnan(share):
         words = f"{n_kept:,} are kept; how many of them are wrong is not estimated."
         return share, (words, _CHECK)
-    comma = "," if n_both else ""
-    words = f"Keep {those}{comma} and expect about {_rounded(share)} wrong"
+    words = f"Keep {those} and expect about {_rounded(share)} wrong"
     why = "the network has seen these labels" if selection.manifest.seen_labels else None
     if NOT_HELD in selection.cut_groups.status:
         why = "by the chances of single labels, that is too low"
     if why is not None:
-        words = f"Keep {those}{comma} and expect more than {_rounded(share)} wrong: {why}"
+        words = f"Keep {those} and expect more than {_rounded(share)} wrong: {why}"
     elif selection.doubt_by_people is not None and ends(selection).by_people > 1.02 * share:
         words += f", up to {_rounded(ends(selection).by_people)} {_if_people(selection)}"
     if asked is not None and share > 1.02 * asked:
