@@ -29,8 +29,8 @@ _HOPELESS, _FEW_CLASSES = 1e-4, 256
 pairs of a sample and a class are of that kind, and counting them would take most of the time."""
 _UNLIKELY, _VERY_MANY = 0.02, 4096
 """The same where classes are so many that half of all pairs still stay: less clear ones are then
-left out, too. The levels of all others are what they were (of 4,500 classes, with two thirds of the
-processor time)."""
+left out, too. The levels of all others are what they were (of 6,000 classes, with three quarters
+of the processor time)."""
 _OCTAVES = 16
 _LARGEST = 16.0
 """Times are graded over so many doublings up to the largest; what is outside counts as its end."""
