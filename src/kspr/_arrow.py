@@ -24,7 +24,12 @@ def parquet_names(path: Path) -> list[str]:
 
 
 def _files(path: Path) -> list[Path]:
-    return sorted(path.iterdir()) if path.is_dir() else [path]
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    for file in files:
+        # Opening a pipe would wait for somebody who writes to it.
+        if file.exists() and not file.is_file():
+            raise OSError(f"{file} is no regular file.")
+    return files
 
 
 def _read(file: Path, columns: list[str] | None) -> pa.Table:

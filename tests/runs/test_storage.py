@@ -1,6 +1,7 @@
 """A saved selection loads as it was, and nothing is overwritten or left behind."""
 
 import json
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -90,6 +91,19 @@ def test_what_is_no_selection_is_refused_in_a_sentence(selection, tmp_path, dama
         Selection.load(folder)
     assert str(folder) in str(caught.value)
     assert not isinstance(caught.value, pa.ArrowInvalid)
+
+
+def test_a_pipe_in_the_place_of_a_table_is_not_waited_for(selection, tmp_path):
+    """Neither where the checksums leave it out."""
+    run = selection.save(tmp_path / "run")
+    (run / "noise.parquet").unlink()
+    os.mkfifo(run / "noise.parquet")
+    about = json.loads((run / "manifest.json").read_text())
+    files = [name for name in about["checksums"] if name != "noise.parquet"]
+    left = {name: value for name, value in about.items() if "checksum" not in name}
+    write_sealed(run / "manifest.json", left, *files)
+    with pytest.raises(InputError):
+        Selection.load(run)
 
 
 def test_damaged_pages_of_a_sealed_table_are_one_sentence(selection, tmp_path):
