@@ -100,7 +100,7 @@ def test_checking_every_row_keeps_the_right_ones(fitted, digits40):
     """With more checks than rows in the pool: all that are right in it, each counted once."""
     rows = fitted.draw_checks(10_000, q=0.01)
     expected = digits40.right[rows].sum() / digits40.right.sum()
-    assert expected < 0.95
+    assert expected < 0.97
     assert fitted.forecast(10_000, q=0.01) == pytest.approx(expected, abs=0.03)
 
 
