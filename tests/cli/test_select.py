@@ -366,9 +366,6 @@ def test_groups_are_refused_where_there_are_no_halves(scans, tmp_path, capsys):
         assert f"no halves with the preset '{preset}'" in fails(
             "select", *said, "--preset", preset, capsys=capsys
         )
-    assert "no halves with probabilities" in fails(
-        "select", *said, "--probabilities", "emb_*", capsys=capsys
-    )
     assert "goes with `kspr select`" in fails("embed", *said, capsys=capsys)
     assert "no column 'person'" in fails("select", *said[:-3], "person", *said[-2:], capsys=capsys)
 
