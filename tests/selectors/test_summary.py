@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kspr import KnockoffsSPR, Selection
+from kspr.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +25,23 @@ def test_repr_and_html_name_the_verdict(selection):
     assert "digit 7" in html
     first = selection.summary().verdict.sentences[0]
     assert html.startswith(f"<div><p><b>{first}</b> ")
+
+
+def test_a_notebook_shows_the_worst_suspects_with_their_pictures_or_texts(selection, digits40):
+    worst = selection.suspect_indices[0]
+    html = selection.summary(digits40.X.reshape(-1, 8, 8))._repr_html_()
+    assert html.count('src="data:image/jpeg;base64,') == 12
+    assert f'alt="row {worst}"' in html
+    pair = f"{selection.label[worst]}</bdi> → <bdi>{selection.suggested_label[worst]}"
+    assert pair in html
+    texts = [f"<b>text {k}</b>" for k in range(len(selection))]
+    html = selection.summary(texts)._repr_html_()
+    assert f"&lt;b&gt;text {worst}&lt;/b&gt;" in html
+    assert "<figure" not in selection.summary()._repr_html_()
+    with pytest.raises(InputError, match=r"items has 2 .* the selection has 1,797 rows"):
+        selection.summary(texts[:2])
+    with pytest.raises(InputError, match=r"items\[\d+\]"):
+        selection.summary(digits40.X)
 
 
 def test_a_notebook_is_told_what_a_terminal_is(selection):

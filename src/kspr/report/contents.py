@@ -64,11 +64,24 @@ class _InMemory:
 
         if isinstance(item, Image.Image):
             return item.convert("RGB")
-        pixels = np.asarray(item)
+        pixels = pixels_of(item, f"items[{row}]")
         if pixels.dtype != np.uint8:
             # Whatever their range is: the largest value is white.
             pixels = pixels * (255.0 / max(float(pixels.max(initial=0)), 1e-9))
         return Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).convert("RGB")
+
+
+def pixels_of(picture: Any, where: str) -> np.ndarray:
+    """Return the pixels of a picture that a user holds; `where` names it in the error."""
+    pixels = np.asarray(picture)
+    if pixels.dtype.kind not in "buif" or pixels.ndim not in (2, 3):
+        raise InputError(
+            f"{where} is no picture: it must be an array (height, width) or (height, width, "
+            f"colours), or a PIL image, got {type(picture).__name__} of shape {pixels.shape}. "
+            "`selection.suspects(table)` shows other rows, and `selection.report(path, texts)` "
+            "shows texts."
+        )
+    return pixels
 
 
 def as_items(rows: Any) -> Items:

@@ -5,6 +5,7 @@ Colours are those of the style that is in force: C0 for kept rows, C1 for suspec
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import matplotlib as mpl
@@ -18,7 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from kspr._text import shorten
 from kspr.core.labels import truly_clean
 from kspr.errors import InputError
-from kspr.report.contents import level, name, scale_of, statistic_of
+from kspr.report.contents import Contents, as_items, level, name, pixels_of, scale_of, statistic_of
 from kspr.selectors import Selection
 from kspr.selectors.provenance import NoiseEstimate
 from kspr.selectors.validation import check_count
@@ -28,6 +29,8 @@ LEVELS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 """Error rates that the page compares."""
 _POINTS = 200
 """Largest number of points of the curve."""
+_LONGEST_TEXT = 160
+"""Longest text among thumbnails, in characters."""
 MAX_TILES = 20
 """Largest number of tiles along a side; the numbers in more could not be read."""
 MAX_FLIPS = 6
@@ -92,20 +95,41 @@ class Plots:
         for each in flat:
             each.axis("off")
         for each, row in zip(flat, rows.tolist(), strict=False):
-            picture = np.asarray(images[row])
-            if picture.dtype.kind not in "buif" or picture.ndim not in (2, 3):
-                raise InputError(
-                    f"images[{row}] is no picture: it must be an array (height, width) or (height, "
-                    f"width, colours), or a PIL image, got {type(images[row]).__name__} of shape "
-                    f"{picture.shape}. `selection.suspects(table)` shows other rows, and "
-                    "`selection.report(path, texts)` shows texts."
-                )
+            picture = pixels_of(images[row], f"images[{row}]")
             # Grey pictures have no third axis, and imshow would give them false colours.
             each.imshow(picture, cmap="gray" if picture.ndim == 2 else None)
             other = [] if given[row] == suggested[row] else [f"→ {name(suggested[row])}"]
             title = "\n".join(shorten(part, 18) for part in [name(given[row]), *other])
             each.set_title(title, fontsize="small", parse_math=False)
         return np.asarray(axes)
+
+
+def thumbnails(selection: Selection, items: Any, n: int = 12) -> str:
+    """Return the rows most in doubt as HTML, with pictures or texts and their labels."""
+    if len(items) != len(selection):
+        raise InputError(
+            f"items has {len(items):,} pictures or texts but the selection has "
+            f"{len(selection):,} rows."
+        )
+    contents = Contents(as_items(items))
+    given, suggested = selection.label, selection.suggested_label
+    figures = []
+    for row in doubted_rows(selection)[:n].tolist():
+        content = contents.of(row)
+        if content is None or content.kind == "unreadable":
+            inside = "(cannot be shown)"
+        elif content.kind == "image":
+            source = f"data:image/jpeg;base64,{content.data}"
+            inside = f'<img alt="row {row}" src="{source}" style="width:6em">'
+        else:
+            inside = escape(shorten(content.data, _LONGEST_TEXT))
+        labels = dict.fromkeys([name(given[row]), name(suggested[row])])
+        caption = " → ".join(f"<bdi>{escape(shorten(label, 24))}</bdi>" for label in labels)
+        figures.append(
+            '<figure style="display:inline-block;vertical-align:top;max-width:15em;margin:.4em">'
+            f"{inside}<figcaption>{caption}</figcaption></figure>"
+        )
+    return f"<div>{''.join(figures)}</div>"
 
 
 def _on(ax: Axes | None, draw: Callable[..., None], *what: Any) -> Axes:

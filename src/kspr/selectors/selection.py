@@ -441,9 +441,20 @@ class Selection:
         """
         return relabelling(self, threshold)
 
-    def summary(self) -> Summary:
-        """Return the selection in a few numbers, overall and per class; print it to read it."""
-        return summarise(self)
+    def summary(self, items: Any = None) -> Summary:
+        """Return the selection in a few numbers, overall and per class; print it to read it.
+
+        `items` are the texts of the rows, or their images, as for `report`: in a notebook, the
+        twelve worst suspects are then shown with their labels.
+        """
+        if items is None:
+            return summarise(self)
+        from kspr.report import check_extra
+
+        check_extra()
+        from kspr.report.plots import thumbnails
+
+        return replace(summarise(self), worst=thumbnails(self, items))
 
     @property
     def plot(self) -> "Plots":

@@ -95,6 +95,8 @@ class Summary:
     notices: tuple[Notice, ...]
     """Where the error rate was not reached, which copies differ in their labels, and what would
     help."""
+    worst: str = ""
+    """The worst suspects with their pictures or texts, as HTML; empty where none were given."""
 
     @property
     def most_suspect(self) -> tuple[ClassSummary, ...]:
@@ -159,12 +161,15 @@ class Summary:
                 *(f"<th>{name}</th>" for name in head),
                 "</tr></thead>",
                 *(f"<tr>{row}</tr>" for row in cells),
-                "</table>",
+                f"</table>{self.worst}",
                 *map(paragraph, [*self._left_out(), *map(str, self.notices)]),
                 paragraph("\n".join(self.details)),
                 "</div>",
             ]
         )
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         """Return heads and rows of the table of classes, without columns that are the same."""
