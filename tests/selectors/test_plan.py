@@ -49,6 +49,7 @@ def test_most_doubtful_rows_come_first_and_no_row_is_asked_twice():
     assert len(labelled.plan(0.05).rows) == 0
 
 
+@pytest.mark.slow
 def test_of_many_rows_of_one_doubt_a_part_is_labelled_and_the_promise_holds():
     """In 400 draws too many are wrong in at most 0.1 + 3 s.e., by a doubt of two values."""
     rng = np.random.default_rng(0)

@@ -35,7 +35,7 @@ def test_more_splits_make_the_answer_depend_less_on_the_seed(digits40):
         ("pairs 40", {"n_splits": 2}),
         ("sym 20", {"n_splits": 2, "control": "exchangeable"}),
         ("sym 40", {"neighbours": 50}),
-        ("pairs 40", {"neighbours": 50}),
+        pytest.param("pairs 40", {"neighbours": 50}, marks=pytest.mark.slow),
         pytest.param("sym 40", {"n_splits": 5}, marks=pytest.mark.slow),
         pytest.param("pairs 40", {"n_splits": 3, "neighbours": 50}, marks=pytest.mark.slow),
     ],
